@@ -62,8 +62,9 @@
 //!   while no other view can have a leader ([`Transfer::led`]), and a leader of a view that is not the first begins a time
 //!   only when no member of an earlier one can still be led by that one's leader
 //!   ([`VirtualClock::beginning_from`]), and all others of its own have answered that they have none. Then it goes on from
-//!   what a member of the view had before, if there is one. A clock that missed a view takes the time of its leader whatever it knew ([`Wants`]). If every member of a view
-//!   has the time, so has every member of one that is made from it without others.
+//!   what a member of the view had before, if there is one. A clock that missed a view takes the time of its leader
+//!   whatever it knew ([`Wants`]). If every member of a view has the time, so has every member of one that is made from it
+//!   without others ([`Succession`]).
 //! - **A change of the algorithm** comes with a view, and the clock is carried over with its bound.
 //!   Nothing above depends on how the members of the view before compared their clocks.
 //!
@@ -104,6 +105,7 @@ mod params;
 mod rates;
 mod reign;
 mod round;
+mod succession;
 mod transfer;
 mod wants;
 
@@ -122,5 +124,6 @@ pub use ntp::Ntp;
 pub use params::{Params, resync_interval};
 pub use rates::Rates;
 pub use round::{Source, Verdict};
+pub use succession::{NextView, Succession};
 pub use transfer::Transfer;
 pub use wants::Wants;

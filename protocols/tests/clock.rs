@@ -26,6 +26,8 @@ mod slewing;
 mod stated;
 #[path = "clock/still.rs"]
 mod still;
+#[path = "clock/succession.rs"]
+mod succession;
 #[path = "clock/textbook.rs"]
 mod textbook;
 #[path = "clock/trust.rs"]

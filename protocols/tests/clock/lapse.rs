@@ -1,13 +1,17 @@
 //! Whether a view may begin another group time, and what becomes of a clock that had the former one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use conclave_protocols::clock::{
-    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, State, Transfer, VirtualClock,
+    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, NextView, State, Succession,
+    Transfer, VirtualClock,
 };
 use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
-use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+use conclave_protocols::{
+    Effect, Epoch, Incarnation, Input, LocalTime, MemberId, Outbox, PodUid, Protocol, View,
+};
 
 use crate::still::{params, rates};
 
@@ -19,9 +23,9 @@ const LEASE: u64 = 600 * MS;
 /// One process.
 struct Pod {
     transfer: Transfer,
+    succession: Succession,
     node: Option<AnyClock>,
     timers: BTreeMap<AnyTimer, u64>,
-    epoch: u64,
     members: Vec<usize>,
     is_cut_off: bool,
 }
@@ -37,9 +41,9 @@ impl Pods {
     fn new(algorithm: ClockAlgorithm, count: i64) -> Self {
         let pod = |index: i64| Pod {
             transfer: Transfer::new(VirtualClock::new(index * 3_600_000_000_000, rates())),
+            succession: Succession::default(),
             node: None,
             timers: BTreeMap::new(),
-            epoch: 0,
             members: Vec::new(),
             is_cut_off: false,
         };
@@ -47,19 +51,22 @@ impl Pods {
     }
 
     /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
-    fn enter(&mut self, epoch: u64, base: u64, members: &[usize], began_from: u64) {
+    fn enter(&mut self, epoch: u64, base: u64, members: &[usize]) {
         let size = u32::try_from(members.len()).expect("a small group");
         let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
         for (rank, index) in members.iter().enumerate().rev() {
             let (now, me) = (LocalTime(self.now), id(rank));
             let pod = &mut self.all[*index];
-            let follows_on = pod.epoch == base;
-            pod.transfer.enter((rank == 0, follows_on), true);
-            let clock = pod.transfer.clock().clone().made_from(Some(Epoch(base)));
-            let clock = clock.beginning_from(LocalTime(began_from));
-            let same = follows_on && members.iter().all(|member| pod.members.contains(member));
-            let clock = if same { clock } else { clock.among_others() };
-            (pod.epoch, pod.members) = (epoch, members.to_vec());
+            let next = NextView {
+                epoch: view.epoch,
+                base: Some(Epoch(base)),
+                members: members.iter().copied().map(incarnation).collect(),
+                leads: rank == 0,
+                leader_lease: Duration::from_nanos(LEASE),
+                is_arbitrated: true,
+            };
+            let clock = pod.succession.enter(now, next, &mut pod.transfer);
+            pod.members = members.to_vec();
             pod.timers.clear();
             let mut node = AnyClock::with(self.algorithm, params(), (me, view), clock);
             let mut out = Outbox::default();
@@ -129,8 +136,9 @@ impl Pods {
         let from = &self.all[index];
         let rank = from.members.iter().position(|member| *member == index).expect("a member");
         let to = from.members[to.0 as usize];
-        let is_heard =
-            self.all[to].epoch == from.epoch && !from.is_cut_off && !self.all[to].is_cut_off;
+        let is_heard = self.all[to].succession.epoch() == from.succession.epoch()
+            && !from.is_cut_off
+            && !self.all[to].is_cut_off;
         if is_heard {
             self.handle(to, Input::Message { from: id(rank), message });
         }
@@ -154,6 +162,10 @@ impl Pods {
     }
 }
 
+fn incarnation(index: usize) -> Incarnation {
+    Incarnation { pod: PodUid(index as u128 + 1), run: 1 }
+}
+
 fn id(rank: usize) -> MemberId {
     MemberId(u32::try_from(rank).expect("a small group"))
 }
@@ -161,13 +173,13 @@ fn id(rank: usize) -> MemberId {
 /// The first alone, and then with four others, of which none has the time yet.
 fn grown(algorithm: ClockAlgorithm) -> Pods {
     let mut pods = Pods::new(algorithm, 5);
-    pods.enter(1, 0, &[0], 0);
+    pods.enter(1, 0, &[0]);
     pods.pass(300 * MS, &[0]);
     assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
     for other in 1..5 {
         pods.all[other].is_cut_off = true;
     }
-    pods.enter(2, 1, &[0, 1, 2, 3, 4], 0);
+    pods.enter(2, 1, &[0, 1, 2, 3, 4]);
     pods
 }
 
@@ -179,8 +191,7 @@ fn left_behind(algorithm: ClockAlgorithm) -> Pods {
         pods.all[other].is_cut_off = false;
     }
     pods.all[0].is_cut_off = true;
-    let from = pods.now + LEASE;
-    pods.enter(3, 2, &[2, 3, 4], from);
+    pods.enter(3, 2, &[2, 3, 4]);
     pods
 }
 
@@ -218,9 +229,9 @@ fn a_time_that_all_have_is_shown_for_good() {
             assert_eq!(pods.map(index).void_from, u64::MAX, "{algorithm:?}: pod {index}");
         }
         // It stays so in a view of the same members, and not in one with another.
-        pods.enter(3, 2, &[0, 2, 3, 4], 0);
+        pods.enter(3, 2, &[0, 2, 3, 4]);
         assert_eq!(pods.map(2).void_from, u64::MAX, "{algorithm:?}");
-        pods.enter(4, 3, &[0, 1, 2, 3, 4], 0);
+        pods.enter(4, 3, &[0, 1, 2, 3, 4]);
         assert_eq!(pods.map(2).void_from, pods.now + LEASE, "{algorithm:?}");
     }
 }
@@ -258,7 +269,7 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
         pods.all[0].is_cut_off = false;
         let before = pods.shown(0);
         pods.all[2].is_cut_off = true;
-        pods.enter(4, 3, &[2, 3, 4, 0], 0);
+        pods.enter(4, 3, &[2, 3, 4, 0]);
         pods.lead(&[0]);
         assert_eq!(
             pods.state(0),
@@ -286,7 +297,7 @@ fn a_leader_without_a_time_takes_what_a_member_has_that_shows_none() {
         assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
         let before = pods.shown(0);
         let elapsed = pods.now;
-        pods.enter(3, 2, &[4, 0], 0);
+        pods.enter(3, 2, &[4, 0]);
         pods.pass(SECOND, &[4, 0]);
         let passed = i64::try_from(pods.now - elapsed).expect("a short time");
         for index in [4, 0] {
@@ -320,11 +331,11 @@ fn contradict(pods: &Pods, one: usize, two: usize) -> bool {
 fn a_leader_that_missed_a_view_does_not_go_on_with_the_time_that_it_had() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = two_times(algorithm, &[2, 3, 0, 1, 4]);
-        pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+        pods.enter(4, 3, &[2, 3, 4, 0, 1]);
         for one in [0, 1, 4] {
             pods.all[one].is_cut_off = false;
         }
-        pods.enter(5, 4, &[0, 4, 1], pods.now + LEASE);
+        pods.enter(5, 4, &[0, 4, 1]);
         for _ in 0..20 {
             pods.pass(100 * MS, &[0, 4, 1]);
             for one in [0, 1, 4] {
@@ -341,13 +352,13 @@ fn a_leader_that_missed_a_view_does_not_go_on_with_the_time_that_it_had() {
 fn a_time_from_before_a_missed_view_is_not_begun_anew_while_another_is_shown() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = two_times(algorithm, &[2, 3, 0, 1, 4]);
-        pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+        pods.enter(4, 3, &[2, 3, 4, 0, 1]);
         for one in [0, 1] {
             pods.all[one].is_cut_off = false;
         }
         let before = pods.shown(0);
         let since = pods.now;
-        pods.enter(5, 4, &[1, 0], pods.now + LEASE);
+        pods.enter(5, 4, &[1, 0]);
         for _ in 0..20 {
             pods.pass(100 * MS, &[0, 1]);
             assert!(!contradict(&pods, 1, 3), "{algorithm:?}");
@@ -366,12 +377,12 @@ fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
     for algorithm in ClockAlgorithm::ALL {
         for order in [[0, 3, 1], [1, 0, 3]] {
             let mut pods = two_times(algorithm, &[0, 1]);
-            pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+            pods.enter(4, 3, &[2, 3, 4, 0, 1]);
             for one in [0, 1] {
                 pods.all[one].is_cut_off = false;
             }
             let (before, since) = (pods.shown(3), pods.now);
-            pods.enter(5, 4, &order, pods.now + LEASE);
+            pods.enter(5, 4, &order);
             for _ in 0..40 {
                 pods.pass(100 * MS, &order);
                 for (one, two) in [(0, 3), (1, 3), (0, 1)] {
@@ -388,18 +399,18 @@ fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
 /// T1 is common among 2, 3 and 4. Two have T0 of before, lapsed, 0 and 1; 5 is new.
 fn two_lapsed(algorithm: ClockAlgorithm) -> Pods {
     let mut pods = Pods::new(algorithm, 6);
-    pods.enter(1, 0, &[0], 0);
+    pods.enter(1, 0, &[0]);
     pods.pass(300 * MS, &[0]);
     for other in [2, 3, 4] {
         pods.all[other].is_cut_off = true;
     }
-    pods.enter(2, 1, &[0, 1, 2, 3, 4], 0);
+    pods.enter(2, 1, &[0, 1, 2, 3, 4]);
     pods.pass(3 * SECOND, &[0, 1]);
     assert_eq!(pods.state(1), State::Synchronised, "{algorithm:?}");
     for one in 0..5 {
         pods.all[one].is_cut_off = one < 2;
     }
-    pods.enter(3, 2, &[2, 3, 4], pods.now + LEASE);
+    pods.enter(3, 2, &[2, 3, 4]);
     pods.pass(3 * SECOND, &[2, 3, 4]);
     assert_eq!(pods.map(3).void_from, u64::MAX, "{algorithm:?}");
     for one in [0, 1] {
@@ -416,7 +427,7 @@ fn two_that_missed_a_view_do_not_outvote_one_that_did_not_while_another_is_silen
         pods.all[2].is_cut_off = true;
         let (before, since) = (pods.shown(3), pods.now);
         let all = [5, 3, 0, 1, 2];
-        pods.enter(4, 3, &all, pods.now + LEASE);
+        pods.enter(4, 3, &all);
         for silent in [true, false] {
             pods.all[2].is_cut_off = silent;
             for _ in 0..30 {
@@ -440,7 +451,7 @@ fn one_that_missed_a_view_does_not_stand_for_one_that_answers_late() {
         let mut pods = two_lapsed(algorithm);
         let (before, since) = (pods.shown(3), pods.now);
         pods.all[3].is_cut_off = true;
-        pods.enter(4, 3, &[5, 0, 3], pods.now + LEASE);
+        pods.enter(4, 3, &[5, 0, 3]);
         for late in [true, false] {
             pods.all[3].is_cut_off = late;
             for _ in 0..30 {

@@ -1,7 +1,10 @@
 //! What a page states is no less than what the clock states, and no earlier than what was read.
 
 use conclave_clock_page::{Reader, Stated, Status};
-use conclave_protocols::clock::{Bound, Course, Known, Line, Rates, Slope, VirtualClock};
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::{
+    Bound, Correction, Course, Known, Line, Rates, Shown, Slope, Transfer, VirtualClock,
+};
 use tokio::sync::watch;
 
 use super::plan::{ERROR_MAX_NS, VOID_NS};
@@ -237,6 +240,30 @@ fn a_page_is_void_from_where_the_clock_is() {
     assert_eq!([ends - 1, ends].map(|raw| map(ends).error_ns(raw).is_some()), [true, false]);
     for past in [0, 1, NOW] {
         assert_eq!(plan(&map(past), &words, NOW, rates()), Plan::Nothing, "{past}");
+    }
+}
+
+/// It stated a time for good while nothing arbitrated. From then on it states one only while nobody else leads.
+#[test]
+fn a_page_states_nothing_once_there_is_an_arbiter_until_somebody_leads() {
+    for leads in [true, false] {
+        let mut clock = VirtualClock::new(0, rates());
+        let shown = Shown { raw: LocalTime(NOW), ns: clock.map().now_ns(NOW) };
+        assert!(clock.adjust(
+            LocalTime(NOW),
+            shown,
+            Correction { delta_ns: 0, ahead_ns: 0, error_ns: 5 }
+        ));
+        let mut transfer = Transfer::new(clock);
+        transfer.enter((leads, true), false);
+        let published = plan(&transfer.map(), &Words::UNKNOWN, NOW, rates());
+        let words = words_of(published).expect("stated");
+        assert!(words.void_after_raw > NOW + 10 * SECOND, "{leads}");
+        transfer.enter((leads, true), true);
+        assert_eq!(plan(&transfer.map(), &words, NOW, rates()), Plan::Nothing, "{leads}");
+        assert!(transfer.led(LocalTime(NOW + SECOND)));
+        let led = words_of(plan(&transfer.map(), &words, NOW, rates())).expect("stated");
+        assert_eq!(led.void_after_raw, NOW + SECOND - 1, "{leads}");
     }
 }
 

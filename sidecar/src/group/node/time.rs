@@ -1,10 +1,8 @@
 //! A node's group clock: the algorithm that the policy names, run by the raw clock.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use conclave_protocols::clock::{
-    self, AnyClock, AnyMessage, GroupClock, Known, Missing, Relation, Transfer, VirtualClock,
+    self, AnyClock, AnyMessage, GroupClock, Known, Missing, NextView, Relation, Succession,
+    Transfer, VirtualClock,
 };
 use conclave_protocols::member::Event;
 use conclave_protocols::policy::Arbiter;
@@ -22,28 +20,14 @@ pub(super) struct GroupTime {
     sync: Option<AnyClock>,
     /// What this member shows.
     transfer: Transfer,
-    epoch: Epoch,
+    succession: Succession,
     leader: Option<Incarnation>,
-    /// Those of the view.
-    members: BTreeSet<Incarnation>,
-    /// How long a leader lease lasts in it.
-    leader_lease: Duration,
-    /// If this member leads, it begins a group time no earlier.
-    begins_from: LocalTime,
 }
 
 impl GroupTime {
     pub(super) fn new(clock: VirtualClock) -> Self {
-        let transfer = Transfer::new(clock);
-        Self {
-            sync: None,
-            transfer,
-            epoch: Epoch::default(),
-            leader: None,
-            members: BTreeSet::new(),
-            leader_lease: Duration::ZERO,
-            begins_from: LocalTime(0),
-        }
+        let (transfer, succession) = (Transfer::new(clock), Succession::default());
+        Self { sync: None, transfer, succession, leader: None }
     }
 }
 
@@ -61,25 +45,16 @@ impl PodNode {
         around: &mut impl Surroundings,
     ) {
         let time = &mut self.time;
-        let leads = record.leader == Some(self.me);
-        let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
-        let follows_on = record.base == Some(time.epoch) || !is_arbitrated;
-        time.transfer.enter((leads, follows_on), is_arbitrated);
-        let clock = time.transfer.clock().clone().made_from(record.base);
-        // Where nobody was left out, the wait of the view before goes on.
-        let members: BTreeSet<Incarnation> = record.incarnations().collect();
-        if !(follows_on && time.members.is_subset(&members)) {
-            let from = begins_from(at.raw, record, time.leader_lease);
-            time.begins_from = time.begins_from.max(from);
-        }
-        time.leader_lease = record.timing.leader_lease;
-        let clock = clock.beginning_from(time.begins_from);
-        let clock = if follows_on && members.is_subset(&time.members) {
-            clock
-        } else {
-            clock.among_others()
+        let next = NextView {
+            epoch: record.epoch,
+            base: record.base,
+            members: record.incarnations().collect(),
+            leads: record.leader == Some(self.me),
+            leader_lease: record.timing.leader_lease,
+            is_arbitrated: record.policy.arbiter == Arbiter::Quorum,
         };
-        (time.epoch, time.leader, time.members) = (record.epoch, record.leader, members);
+        let clock = time.succession.enter(at.raw, next, &mut time.transfer);
+        time.leader = record.leader;
         self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
         let mut out = Outbox::default();
         let mut sync = AnyClock::new(&record.policy.clock, rank, record.view(), clock);
@@ -106,7 +81,7 @@ impl PodNode {
         let rank = self.member.record().filter(|r| r.epoch == epoch).and_then(|r| r.rank(from));
         match rank {
             // A member that sealed a view is no part of its majority any more.
-            Some(from) if epoch == self.time.epoch && self.member.is_in_view() => {
+            Some(from) if epoch == self.time.succession.epoch() && self.member.is_in_view() => {
                 self.feed_clock(at, Input::Message { from, message }, around);
             }
             Some(_) | None => around.notify(at.now, &self.member, Event::Ignored("epoch")),
@@ -173,18 +148,11 @@ impl PodNode {
     }
 
     fn send_clock(&mut self, to: MemberId, message: AnyMessage, around: &mut impl Surroundings) {
-        let epoch = self.time.epoch;
+        let epoch = self.time.succession.epoch();
         let record = self.member.record().filter(|record| record.epoch == epoch);
         let Some(to) = record.and_then(|r| r.member(to)).map(|info| info.incarnation) else {
             return;
         };
         around.send(to, Payload::Clock { epoch, message });
     }
-}
-
-/// When the leader of a view may begin a group time: at once if the view is the first, else when no member of an earlier
-/// one is led by the leader of that any more. That one's leases may have been longer.
-fn begins_from(raw: LocalTime, record: &Record, before: Duration) -> LocalTime {
-    let is_first = record.base == Some(Epoch(0)) || record.policy.arbiter == Arbiter::None;
-    if is_first { LocalTime(0) } else { raw.after(record.timing.leader_lease.max(before)) }
 }

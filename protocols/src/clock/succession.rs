@@ -1,0 +1,77 @@
+//! What becomes of a member's clock when one view follows another.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::discipline::VirtualClock;
+use super::transfer::Transfer;
+use crate::ids::{Epoch, Incarnation};
+use crate::time::LocalTime;
+
+/// The view that a member is in, and since when its leader may begin a group time.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Succession {
+    epoch: Epoch,
+    members: BTreeSet<Incarnation>,
+    leader_lease: Duration,
+    begins_from: LocalTime,
+}
+
+/// A view that a member enters.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NextView {
+    /// Its number.
+    pub epoch: Epoch,
+    /// The view that it was made from; 0 if it is the first of the group, nothing if that is not known.
+    pub base: Option<Epoch>,
+    /// Its members.
+    pub members: BTreeSet<Incarnation>,
+    /// Whether the member that enters it leads it.
+    pub leads: bool,
+    /// How long a leader lease lasts in it.
+    pub leader_lease: Duration,
+    /// Whether only a view with a majority of the one before can follow it.
+    pub is_arbitrated: bool,
+}
+
+impl Succession {
+    /// The member enters a view at a raw reading. What it shows goes on or lapses. Returns the clock with which its algorithm
+    /// begins.
+    pub fn enter(
+        &mut self,
+        raw: LocalTime,
+        next: NextView,
+        transfer: &mut Transfer,
+    ) -> VirtualClock {
+        let is_successor = next.base == Some(self.epoch);
+        let follows_on = is_successor || !next.is_arbitrated;
+        transfer.enter((next.leads, follows_on), next.is_arbitrated);
+        // Where nobody was left out, the wait of the view before goes on: there is none in the first view.
+        if !(is_successor && self.members.is_subset(&next.members)) {
+            let from = raw.after(self.wait(&next));
+            self.begins_from = self.begins_from.max(from);
+        }
+        let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
+        let is_among_others = !(follows_on && next.members.is_subset(&self.members));
+        self.epoch = next.epoch;
+        self.members = next.members;
+        self.leader_lease = next.leader_lease;
+        if is_among_others { clock.among_others() } else { clock }
+    }
+
+    /// How long members of an earlier view that are not in this one can still be led by the leader of that, whose leases may
+    /// have been longer. Where nothing arbitrates, nobody else's time counts.
+    fn wait(&self, next: &NextView) -> Duration {
+        if next.is_arbitrated { next.leader_lease.max(self.leader_lease) } else { Duration::ZERO }
+    }
+
+    /// The view that it entered last.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// If the member leads, it begins a group time no earlier.
+    pub fn begins_from(&self) -> LocalTime {
+        self.begins_from
+    }
+}
