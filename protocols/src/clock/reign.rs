@@ -52,14 +52,19 @@ impl Reign {
     }
 
     /// Confirms the clock as of the latest moment at which this leader surely led. Returns whether that
-    /// is a later one than before.
+    /// is a later one than before, or whether all are known to have the time now.
     pub(super) fn confirm(&mut self, now: LocalTime, view: View, clock: &mut VirtualClock) -> bool {
-        if self.have_time.len() + 1 >= view.size as usize && clock.is_synchronised() {
+        if !clock.is_synchronised() {
+            return false;
+        }
+        let is_common = self.have_time.len() + 1 >= view.size as usize;
+        let is_news = is_common && !clock.is_common();
+        if is_common {
             clock.note_common();
         }
-        let Some(at) = self.majority_at(now, view) else { return false };
-        if !clock.is_synchronised() || self.confirmed.is_some_and(|last| at <= last) {
-            return false;
+        let Some(at) = self.majority_at(now, view) else { return is_news };
+        if self.confirmed.is_some_and(|last| at <= last) {
+            return is_news;
         }
         self.confirmed = Some(at);
         clock.confirm(now, at, 0, ByOthers::default());
@@ -72,5 +77,29 @@ impl Reign {
         let mut stamps: Vec<LocalTime> = self.repeated.values().copied().collect();
         stamps.sort_unstable();
         stamps.into_iter().rev().nth(others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Rates;
+    use crate::ids::Epoch;
+
+    #[test]
+    fn that_all_have_the_time_is_news_once_even_if_nobody_repeats_a_stamp() {
+        let view = View { epoch: Epoch(1), size: 3, leader: MemberId(0) };
+        let mut clock = VirtualClock::new(0, Rates::new(50, 500));
+        let mut reign = Reign::new(LocalTime(1));
+        clock.begin(LocalTime(1), 0, LocalTime(1), None);
+        for (from, wants, is_news) in [
+            (1, Wants::Nothing, false),
+            (2, Wants::GroupTime, false),
+            (2, Wants::Nothing, true),
+            (2, Wants::Nothing, false),
+        ] {
+            reign.hear(LocalTime(2), MemberId(from), (None, wants));
+            assert_eq!(reign.confirm(LocalTime(2), view, &mut clock), is_news, "{from} {wants:?}");
+        }
     }
 }
