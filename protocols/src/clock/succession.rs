@@ -45,7 +45,9 @@ impl Succession {
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
         let follows_on = is_successor || !next.is_arbitrated;
-        transfer.enter((next.leads, follows_on), next.is_arbitrated);
+        // The leader of a later view waits for a whole lease, and this one read of its own within a third of one.
+        let leads = next.leads.then(|| raw.after(next.leader_lease / 2));
+        transfer.enter(leads, follows_on, next.is_arbitrated);
         // Where nobody was left out, the wait of the view before goes on: there is none in the first view.
         if !(is_successor && self.members.is_subset(&next.members)) {
             let from = raw.after(self.wait(&next));

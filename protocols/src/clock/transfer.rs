@@ -36,6 +36,9 @@ pub struct Transfer {
     /// Every member of the view before had the time, and this member has had no lease in the present one yet: another
     /// time can no more begin without it than if it had stayed in that view.
     had_in_common: bool,
+    /// This member leads the view, and has had no lease in it yet: the others may begin the next without it, and know of
+    /// none who has the time.
+    lacks_lease: bool,
 }
 
 impl Transfer {
@@ -50,6 +53,7 @@ impl Transfer {
             relation: None,
             led_until: None,
             had_in_common: false,
+            lacks_lease: false,
         }
     }
 
@@ -57,7 +61,7 @@ impl Transfer {
     /// shown for as long as no other view can have a leader.
     pub fn map(&self) -> ClockMap {
         let map = self.clock.map();
-        let is_safe = self.clock.is_common() || self.had_in_common;
+        let is_safe = self.had_in_common || self.clock.is_common() && !self.lacks_lease;
         match self.led_until.filter(|_| !is_safe) {
             None => map,
             Some(LocalTime(0)) => ClockMap { synced_raw: None, ..map },
@@ -72,26 +76,32 @@ impl Transfer {
 
     /// A view begins, at the raw reading of the clock. If it follows the one of before, what was known of group time is still
     /// true: nobody but the leader of this view can begin another, and it asks this member before. Otherwise another may have
-    /// begun since. If nothing arbitrates, only this view counts.
-    pub fn enter(&mut self, (leads, follows_on): (bool, bool), is_arbitrated: bool) {
+    /// begun since. If nothing arbitrates, only this view counts. `leads`: if this member leads the view, until
+    /// when no leader of a later one begins another.
+    pub fn enter(&mut self, leads: Option<LocalTime>, follows_on: bool, is_arbitrated: bool) {
         if !follows_on {
             self.clock.lapse();
         }
-        self.had_in_common = !leads && follows_on && self.clock.is_common();
+        let goes_on = follows_on && self.clock.is_common();
+        self.had_in_common = leads.is_none() && goes_on;
+        self.lacks_lease = leads.is_some() && is_arbitrated;
         // Zero if nobody has read the clock yet.
         let begin = LocalTime(u64::from(self.clock.was_set()));
-        self.led_until = is_arbitrated.then(|| self.led_until.unwrap_or(begin));
-        self.leads = leads;
+        let led = self.led_until.unwrap_or(begin).max(leads.filter(|_| goes_on).unwrap_or(begin));
+        self.led_until = is_arbitrated.then_some(led);
+        self.leads = leads.is_some();
         (self.stated, self.relation) = (None, None);
     }
 
     /// No other view has a leader before that. Returns whether readers see another map thereby.
     pub fn led(&mut self, until: LocalTime) -> bool {
         let Some(led) = &mut self.led_until else { return false };
-        let is_another = until > *led || self.had_in_common;
+        let is_common = self.clock.is_common();
+        let is_longer = until > *led || self.had_in_common;
+        let is_another = is_longer && !is_common || self.lacks_lease;
         *led = until.max(*led);
-        self.had_in_common = false;
-        is_another && !self.clock.is_common()
+        (self.had_in_common, self.lacks_lease) = (false, false);
+        is_another
     }
 
     /// The clock of the algorithm has another course or another bound.

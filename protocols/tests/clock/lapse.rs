@@ -52,9 +52,16 @@ impl Pods {
 
     /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
     fn enter(&mut self, epoch: u64, base: u64, members: &[usize]) {
+        self.begin(epoch, base, members, members);
+        self.lead(members);
+    }
+
+    /// Some of the members of a view enter it, of which the first leads.
+    fn begin(&mut self, epoch: u64, base: u64, members: &[usize], who: &[usize]) {
         let size = u32::try_from(members.len()).expect("a small group");
         let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
-        for (rank, index) in members.iter().enumerate().rev() {
+        let ranked = members.iter().enumerate().rev();
+        for (rank, index) in ranked.filter(|(_, index)| who.contains(index)) {
             let (now, me) = (LocalTime(self.now), id(rank));
             let pod = &mut self.all[*index];
             let next = NextView {
@@ -74,7 +81,6 @@ impl Pods {
             pod.node = Some(node);
             self.carry_out(*index, out);
         }
-        self.lead(members);
     }
 
     fn lead(&mut self, members: &[usize]) {
@@ -233,6 +239,30 @@ fn a_time_that_all_have_is_shown_for_good() {
         assert_eq!(pods.map(2).void_from, u64::MAX, "{algorithm:?}");
         pods.enter(4, 3, &[0, 1, 2, 3, 4]);
         assert_eq!(pods.map(2).void_from, pods.now + LEASE, "{algorithm:?}");
+    }
+}
+
+/// The other of its view never enters that, and begins the next alone.
+#[test]
+fn a_leader_that_never_had_a_lease_in_its_view_shows_no_time_beside_another() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        for pod in &mut pods.all {
+            pod.is_cut_off = false;
+        }
+        pods.pass(10 * SECOND, &[0, 1, 2, 3, 4]);
+        pods.pass(2 * LEASE, &[]);
+        pods.all[0].is_cut_off = true;
+        pods.begin(3, 2, &[0, 1], &[0]);
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}: its lease is on its way");
+        pods.enter(4, 3, &[1]);
+        for _ in 0..20 {
+            pods.pass(LEASE / 10, &[1]);
+            let both = [0, 1].map(|index| pods.state(index) != State::Unsynchronised);
+            assert!(both != [true, true] || !pods.are_apart(0, 1), "{algorithm:?}");
+        }
+        let states = [0, 1].map(|index| pods.state(index));
+        assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
     }
 }
 

@@ -347,7 +347,7 @@ impl World {
         let leads = view.leader == id(member);
         let base = Epoch(view.epoch.0 - 1);
         let clock = it.transfer.clock().clone().made_from(Some(base));
-        it.transfer.enter((leads, true), false);
+        it.transfer.enter(leads.then_some(LocalTime(0)), true, false);
         it.leader = view.leader.0 as usize;
         it.link = link(self.seed, kept.params);
         it.node = AnyClock::with(kept.algorithm, kept.params, (id(member), view), clock);

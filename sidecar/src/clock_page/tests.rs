@@ -255,11 +255,11 @@ fn a_page_states_nothing_once_there_is_an_arbiter_until_somebody_leads() {
             Correction { delta_ns: 0, ahead_ns: 0, error_ns: 5 }
         ));
         let mut transfer = Transfer::new(clock);
-        transfer.enter((leads, true), false);
+        transfer.enter(leads.then_some(LocalTime(0)), true, false);
         let published = plan(&transfer.map(), &Words::UNKNOWN, NOW, rates());
         let words = words_of(published).expect("stated");
         assert!(words.void_after_raw > NOW + 10 * SECOND, "{leads}");
-        transfer.enter((leads, true), true);
+        transfer.enter(leads.then_some(LocalTime(0)), true, true);
         assert_eq!(plan(&transfer.map(), &words, NOW, rates()), Plan::Nothing, "{leads}");
         assert!(transfer.led(LocalTime(NOW + SECOND)));
         let led = words_of(plan(&transfer.map(), &words, NOW, rates())).expect("stated");
