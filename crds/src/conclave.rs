@@ -2,7 +2,7 @@
 
 use conclave_protocols::policy::{
     Arbiter, Averaging, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff,
-    LockAlgorithm, Preemption,
+    LockAlgorithm, Preemption, Topology,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -75,6 +75,8 @@ pub struct ConclaveSpec {
         "x-kubernetes-validations" = [limits::distinct_services_rule(), limits::distinct_leases_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
+    /// Who is whose neighbour in an election by `SpanningTree`, which sends along links. No other message goes by it.
+    pub topology: TopologySpec,
     /// How locks are granted. If several patterns match a name, an exact name beats a prefix, and a longer
     /// prefix beats a shorter one. A lock that no pattern matches cannot be taken, so with an empty list there are
     /// no locks at all.
@@ -97,6 +99,7 @@ impl Default for ConclaveSpec {
             timing: TimingSpec::default(),
             failure_detection: FailureDetectionSpec::default(),
             elections: vec![ElectionSpec::default()],
+            topology: TopologySpec::default(),
             locks: vec![LockSpec::default()],
             superpeers: SuperpeersSpec::default(),
             clock: ClockSpec::default(),
@@ -215,6 +218,18 @@ pub struct ElectionService {
 
 fn http() -> i32 {
     80
+}
+
+/// Who is whose neighbour in an election by `SpanningTree`. It saves messages and separates nobody: if an election comes
+/// to nothing twice, all members are neighbours in the next.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopologySpec {
+    /// Every two members are neighbours (`FullMesh`); or every two of one zone, and every two gateways, of which each
+    /// zone has two (`Zones`). A pod's zone is its annotation `conclave.dev/zone`, or else its label
+    /// `topology.kubernetes.io/zone`, which Kubernetes copies from the node from 1.35 on. Pods without a zone make
+    /// one.
+    pub kind: Topology,
 }
 
 /// How locks with certain names are granted.

@@ -21,12 +21,12 @@ mod status;
 
 pub use conclave_protocols::policy::{
     Arbiter, Averaging, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff,
-    LockAlgorithm, Preemption,
+    LockAlgorithm, Preemption, Topology,
 };
 
 pub use conclave::{
     ClockSpec, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec,
-    LockSpec, SuperpeersSpec, TimingSpec,
+    LockSpec, SuperpeersSpec, TimingSpec, TopologySpec,
 };
 pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};

@@ -55,6 +55,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
         timing: timing(&spec.timing)?,
         election: default_election(&spec.elections),
         elections: elections(&spec.elections)?,
+        topology: spec.topology.kind,
         locks: locks(&spec.locks)?,
         superpeers: superpeers(&spec.superpeers)?,
         clock: clock(&spec.clock)?,
@@ -264,7 +265,7 @@ fn within(field: &str, value: i32, limits: &RangeInclusive<i32>) -> Result<u32, 
 
 #[cfg(test)]
 mod tests {
-    use conclave_protocols::policy::{Evidence, Policy};
+    use conclave_protocols::policy::{Evidence, Policy, Topology};
 
     use super::*;
 
@@ -284,6 +285,19 @@ mod tests {
         assert_eq!(evidence("{}"), Ok(Evidence::None));
         assert_eq!(evidence(r#"{"evidence": "ContainerStatus"}"#), Ok(Evidence::ContainerStatus));
         assert!(serde_json::from_str::<ConclaveSpec>(r#"{"evidence": "PodGone"}"#).is_err());
+    }
+
+    #[test]
+    fn all_are_neighbours_unless_zones_are_asked_for() {
+        let topology = |spec: &str| {
+            let spec: ConclaveSpec = serde_json::from_str(spec).expect("a specification");
+            policy(&Conclave::new("orders", spec)).map(|policy| policy.topology)
+        };
+        for spec in ["{}", r#"{"topology": {}}"#, r#"{"topology": {"kind": "FullMesh"}}"#] {
+            assert_eq!(topology(spec), Ok(Topology::FullMesh), "{spec}");
+        }
+        assert_eq!(topology(r#"{"topology": {"kind": "Zones"}}"#), Ok(Topology::Zones));
+        assert!(serde_json::from_str::<ConclaveSpec>(r#"{"topology": {"kind": "Ring"}}"#).is_err());
     }
 
     #[test]

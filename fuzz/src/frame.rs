@@ -118,6 +118,7 @@ pub(crate) fn member(number: u8) -> MemberInfo {
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 0,
         protocol: conclave_sidecar::wire::VERSIONS,
     }

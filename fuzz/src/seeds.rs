@@ -97,7 +97,7 @@ fn inquiry() -> election::AnyMessage {
 }
 
 fn report() -> election::AnyMessage {
-    let of = spanning_tree::Index { number: 1, source: MemberId(0) };
+    let of = spanning_tree::Index { wide: false, number: 1, source: MemberId(0) };
     let best = spanning_tree::Best { capacity: 8, member: MemberId(1) };
     election::AnyMessage::SpanningTree(spanning_tree::Message::Report { of, best })
 }

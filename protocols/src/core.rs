@@ -103,6 +103,8 @@ pub struct Member<S: Service, N: Nominator> {
     armed: Option<LocalTime>,
     register: Calls,
     nominating: Option<Nomination<N>>,
+    /// The latest view in which it took part in nominations, and in how many.
+    nominations: (Epoch, u32),
     /// Takes part in no nomination before: it could not reach the register.
     abstains_until: LocalTime,
     /// How often in a row it withdrew without an answer of the register.
@@ -193,6 +195,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             armed: None,
             register,
             nominating: None,
+            nominations: (Epoch::default(), 0),
             abstains_until: LocalTime::default(),
             withdrawals: 0,
             going: Going::Stays,

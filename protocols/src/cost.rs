@@ -136,6 +136,40 @@ pub const fn spanning_tree_most(n: u64) -> u64 {
     spanning_tree_at_once(n, n) + in_vain
 }
 
+// Elections in so many zones with as many members in each, all of which live: the messages from one zone to
+// another, if one member begins.
+
+/// Pairs of members of different zones.
+const fn pairs_between(zones: u64, members: u64) -> u64 {
+    full_mesh(zones) * members * members
+}
+
+/// The election by a spanning tree in the topology `Zones`, with so many links of its tree between zones: from z - 1
+/// to 2z - 1 of z zones, because each has two gateways. There are four links between two zones, and four messages on a
+/// link: ELECTION both ways, and an answer to each. On a link of the tree there are three: ELECTION, REPORT, and LEADER.
+#[must_use]
+pub const fn spanning_tree_between_zones(zones: u64, links_of_tree: u64) -> u64 {
+    (4 * 4 * full_mesh(zones)).saturating_sub(links_of_tree)
+}
+
+/// The same in a full mesh, in which all are children of the member that begins.
+#[must_use]
+pub const fn mesh_between_zones(zones: u64, members: u64) -> u64 {
+    (4 * pairs_between(zones, members)).saturating_sub(zones.saturating_sub(1) * members)
+}
+
+/// The bully algorithm at its best: the highest begins, and announces itself.
+#[must_use]
+pub const fn bully_between_zones(zones: u64, members: u64) -> u64 {
+    zones.saturating_sub(1) * members
+}
+
+/// The bully algorithm at its worst: the lowest begins, so that of every two the lower asks, and is answered.
+#[must_use]
+pub const fn bully_between_zones_worst(zones: u64, members: u64) -> u64 {
+    2 * pairs_between(zones, members) + bully_between_zones(zones, members)
+}
+
 // Mutual exclusion.
 
 /// The central coordinator: request, grant and release for each entry of another member. What the

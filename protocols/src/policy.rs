@@ -25,6 +25,9 @@ pub struct Policy {
     pub election: ElectionAlgorithm,
     /// The elections in which applications stand.
     pub elections: Vec<ElectionPolicy>,
+    /// Who is whose neighbour in an election along links.
+    #[serde(default)]
+    pub topology: Topology,
     /// How locks are granted, by name pattern, the best match first.
     pub locks: Vec<LockPolicy>,
     /// Which members coordinate locks of `Superpeers`.
@@ -43,6 +46,7 @@ impl Default for Policy {
             timing: Timing::default(),
             election: ElectionAlgorithm::Bully,
             elections: Vec::new(),
+            topology: Topology::FullMesh,
             locks: vec![LockPolicy::default()],
             superpeers: SuperpeersPolicy::default(),
             clock: ClockPolicy::default(),
@@ -253,6 +257,19 @@ pub enum Preemption {
     Never,
     /// A leader gives the lead to a candidate of a higher priority.
     Graceful,
+}
+
+/// Who is whose neighbour in an election along links. Nothing else goes by it.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub enum Topology {
+    /// Every two members.
+    #[default]
+    FullMesh,
+    /// Every two members of one zone, and every two gateways: each zone has two.
+    Zones,
 }
 
 /// How the locks of some names are granted.

@@ -69,6 +69,8 @@ pub struct MemberInfo {
     pub priority: i32,
     /// How fit it is to lead, as its pod states it: an election by capacity elects the greatest.
     pub capacity: u32,
+    /// In which zone its pod is: the value of a label of Kubernetes, or nothing.
+    pub zone: Option<String>,
     /// Counts who was admitted: smaller is more senior. Zero until admitted.
     pub seniority: u64,
     /// The protocol versions that it speaks, lowest and highest.
@@ -183,7 +185,8 @@ impl Record {
 impl MemberInfo {
     /// Whether what a peer states about itself is no longer than it can be.
     pub fn is_sound(&self) -> bool {
-        self.name.len() <= 253 && self.addresses.len() <= 16
+        let zone = self.zone.as_ref().map_or(0, String::len);
+        self.name.len() <= 253 && self.addresses.len() <= 16 && zone <= ZONE_MAX
     }
 
     /// What ranks go by: the higher, the higher.
@@ -191,6 +194,9 @@ impl MemberInfo {
         (self.priority, Reverse(self.seniority), self.incarnation)
     }
 }
+
+/// The longest name of a zone: a label of Kubernetes has no longer value.
+pub const ZONE_MAX: usize = 63;
 
 /// The most members that a group has.
 pub const MEMBERS_MAX: usize = 256;

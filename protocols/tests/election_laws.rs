@@ -15,6 +15,8 @@ mod unmarked;
 mod untagged;
 #[path = "election_laws/weather.rs"]
 mod weather;
+#[path = "election_laws/zones.rs"]
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +26,7 @@ use conclave_protocols::election::ring::Message as RingMessage;
 use conclave_protocols::election::{
     Bully, ChangRoberts, Command, Election, Event, Place, Ring, SpanningTree, Timing,
 };
+use conclave_protocols::policy::Topology;
 use conclave_protocols::{Epoch, MemberId, View};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use support::Subject;
@@ -117,6 +120,8 @@ struct Elections {
     /// Who is whose neighbour, and how fit they are.
     graph: Graph,
     capacities: Vec<u64>,
+    /// In which zone each is, by letters: then all can send to all, and the neighbours are chosen.
+    zones: Option<&'static str>,
 }
 
 /// What is promised, beyond what always is.
@@ -134,6 +139,8 @@ enum Promises {
 struct Memory {
     /// Who was asked to elect, or to inquire.
     asked: BTreeSet<MemberId>,
+    /// In zones: how often somebody was asked again.
+    again: u8,
     /// Of which member each application was last notified.
     notified: BTreeMap<MemberId, MemberId>,
     /// A message that makes no sense was sent.
@@ -151,6 +158,7 @@ impl<P: Candidate> Laws<P> for Elections {
         let elected = group.members[member.0 as usize].protocol.elected();
         if elected.is_some_and(|leader| !self.is_reached(group, member, leader))
             || is_new && self.initiators.contains(&member)
+            || self.zones.is_some() && self.came_to_nothing(group, member)
         {
             vec![Command::Elect]
         } else if is_new && self.inquirers.contains(&member) {
@@ -163,7 +171,8 @@ impl<P: Candidate> Laws<P> for Elections {
     fn remember(&self, memory: &mut Memory, member: MemberId, fact: Fact<'_, P>) {
         match fact {
             Fact::Asked(Command::Elect | Command::Inquire) => {
-                memory.asked.insert(member);
+                let is_new = memory.asked.insert(member);
+                memory.again += u8::from(self.zones.is_some() && !is_new);
             }
             Fact::Notified(Event::Elected(leader)) => {
                 memory.notified.insert(member, *leader);
@@ -271,10 +280,14 @@ fn followed<P: Candidate>(group: &State<P>) -> impl Iterator<Item = (MemberId, M
 impl Elections {
     fn places(&self) -> Vec<Place> {
         let place = |me| {
-            let place = Place::new(me, view(self.graph.size));
-            place
-                .with_capacity(self.capacities[me.0 as usize])
-                .with_neighbours(self.graph.neighbours(me))
+            let view = view(self.graph.size);
+            let place = Place::new(me, view).with_capacity(self.capacities[me.0 as usize]);
+            match self.zones {
+                Some(zones) => {
+                    place.in_topology(Topology::Zones, letters(zones), Some(view.leader))
+                }
+                None => place.with_neighbours(self.graph.neighbours(me)),
+            }
         };
         (0..self.graph.size).map(MemberId).map(place).collect()
     }
@@ -298,6 +311,26 @@ impl Elections {
         elected == Some(self.best(group, member))
     }
 
+    /// Nothing is under way, and not all that live follow one that lives: the first of them sees that, since no nominee
+    /// becomes the leader. It sees it no more than [`AGAIN`] times, so that a search ends also where nobody agrees ever.
+    fn came_to_nothing<P: Candidate>(&self, group: &State<P>, seen_by: MemberId) -> bool {
+        let mut living = group.living();
+        let is_first = living.next().is_some_and(|(first, _)| first == seen_by);
+        let waits = group.living().any(|(_, member)| !member.timers.is_empty());
+        let outcomes: BTreeSet<_> =
+            group.living().map(|(_, member)| member.protocol.elected()).collect();
+        let one = outcomes.first().copied().flatten().filter(|_| outcomes.len() == 1);
+        let agreed = one.is_some_and(|leader| group.lives(leader));
+        let mut initiators = self.initiators.iter().filter(|one| group.lives(**one));
+        let begun = initiators.all(|one| group.memory.asked.contains(one));
+        is_first
+            && begun
+            && group.links.is_empty()
+            && !waits
+            && !agreed
+            && group.memory.again < AGAIN
+    }
+
     /// No member that this one reaches has heard of an election: who was asked to elect crashed before, or is
     /// cut off.
     fn nobody_knows<P: Candidate>(&self, group: &State<P>, member: MemberId) -> bool {
@@ -307,6 +340,9 @@ impl Elections {
         })
     }
 }
+
+/// The third election is wide; and who begins it may die, which begins the count anew.
+const AGAIN: u8 = 6;
 
 fn view(size: u32) -> View {
     View { epoch: Epoch(1), size, leader: MemberId(size - 1) }
@@ -325,6 +361,11 @@ fn all_living<P: Candidate>(promises: Promises, initiators: &[u32]) -> World<P, 
     world_on(Graph::full(size), &vec![0; size as usize], promises, initiators, &[])
 }
 
+/// The zones that letters name; a dash is none.
+fn letters(zones: &str) -> impl Iterator<Item = Option<&str>> {
+    (0..zones.len()).map(move |at| Some(&zones[at..=at]).filter(|zone| *zone != "-"))
+}
+
 fn world_on<P: Candidate>(
     graph: Graph,
     capacities: &[u64],
@@ -332,11 +373,14 @@ fn world_on<P: Candidate>(
     initiators: &[u32],
     inquirers: &[u32],
 ) -> World<P, Elections> {
-    let timing = Timing { answer: Duration::from_secs(1), announcement: Duration::from_secs(2) };
     let ids = |ids: &[u32]| ids.iter().copied().map(MemberId).collect();
     let (initiators, inquirers) = (ids(initiators), ids(inquirers));
     let capacities = capacities.to_vec();
-    let laws = Elections { initiators, inquirers, promises, graph, capacities };
+    world_of(Elections { initiators, inquirers, promises, graph, capacities, zones: None })
+}
+
+fn world_of<P: Candidate>(laws: Elections) -> World<P, Elections> {
+    let timing = Timing { answer: Duration::from_secs(1), announcement: Duration::from_secs(2) };
     let places = laws.places();
     let size = laws.graph.size;
     World::new(size, |me| P::new(places[me.0 as usize].clone(), timing), laws)

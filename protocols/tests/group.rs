@@ -86,3 +86,5 @@ mod weather;
 mod wire;
 #[path = "group/world.rs"]
 mod world;
+#[path = "group/zones.rs"]
+mod zones;

@@ -11,6 +11,8 @@ mod any_order;
 #[path = "textbook_elections/spanning_tree.rs"]
 mod spanning_tree;
 mod support;
+#[path = "textbook_elections/zones.rs"]
+mod zones;
 
 use std::time::Duration;
 

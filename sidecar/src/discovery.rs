@@ -182,6 +182,7 @@ mod tests {
             addresses: vec![address],
             priority: 0,
             capacity: 0,
+            zone: None,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

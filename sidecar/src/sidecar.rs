@@ -67,6 +67,8 @@ pub struct Membership {
     pub addresses: Vec<std::net::SocketAddr>,
     /// How fit it is to lead, for an election by capacity.
     pub capacity: u32,
+    /// In which zone its pod is, if it is in one.
+    pub zone: Option<String>,
     /// The elections that its application stands in from the beginning.
     pub elections: Vec<String>,
     /// What this member shows to the others; it has a certificate.
@@ -211,6 +213,7 @@ impl Sidecar {
             addresses: membership.addresses,
             priority: 0,
             capacity: membership.capacity,
+            zone: membership.zone,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

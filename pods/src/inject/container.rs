@@ -125,6 +125,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         of_pod("POD_IPS", "status.podIPs"),
         of_pod("HOST_IP", "status.hostIP"),
         of_pod("NODE_NAME", "spec.nodeName"),
+        zone(settings),
         json!({"name": GROUP_VARIABLE, "value": group}),
         json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH}),
     ];
@@ -149,6 +150,15 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
     }
     environment
+}
+
+/// The zone that the pod states, or that of its node: from 1.35 on Kubernetes copies that label to the pod. Without
+/// the label the variable is empty.
+fn zone(settings: &Settings) -> Value {
+    match &settings.zone {
+        Some(zone) => json!({"name": ZONE_VARIABLE, "value": zone}),
+        None => json!({"name": ZONE_VARIABLE, "valueFrom": from_field(ZONE_FIELD)}),
+    }
 }
 
 /// The volumes that the sidecar brings.
@@ -205,6 +215,12 @@ const API_TOKENS_PATH: &str = "/var/run/secrets/conclave.dev";
 
 /// What it is called, there and in its Secret.
 const API_TOKENS_FILE: &str = "tokens";
+
+/// The variable by which a sidecar knows in which zone it is.
+const ZONE_VARIABLE: &str = "CONCLAVE_ZONE";
+
+/// Where a pod has the zone of its node.
+const ZONE_FIELD: &str = "metadata.labels['topology.kubernetes.io/zone']";
 
 /// Whom the token is for by which a pod gets its certificate.
 const AUDIENCE: &str = "conclave";

@@ -6,6 +6,7 @@ use tracing_subscriber::filter::Targets;
 use super::application::Application;
 use super::problem::Problem;
 use super::resources::Wanted;
+use crate::{ZONE, is_zone};
 
 /// The annotations `config.conclave.dev/...` of a pod, and those of its application, checked.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -26,6 +27,8 @@ pub(super) struct Settings {
     pub(super) elections: Vec<String>,
     /// How fit it is to lead, for an election by capacity.
     pub(super) capacity: Option<u32>,
+    /// In which zone it is, whatever its label states.
+    pub(super) zone: Option<String>,
     /// The election that is shown to an application that was written for leader-elector.
     pub(super) leader_elector: Option<String>,
     /// Whether its application reads group time from a clock page.
@@ -55,6 +58,7 @@ impl Settings {
             ELECTIONS => self.elections = elections(text)?,
             CLOCK_PAGE => self.clock_page = truth(text)?,
             CAPACITY => self.capacity = Some(capacity(text)?),
+            OWN_ZONE => self.zone = Some(zone(text)?),
             _ => self.set(key.strip_prefix(PREFIX).unwrap_or(key), text)?,
         }
         Ok(())
@@ -147,6 +151,13 @@ fn capacity(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("must be a whole number from 0 to {}, and is `{text}`", u32::MAX))
 }
 
+fn zone(text: &str) -> Result<String, String> {
+    if !is_zone(text) {
+        return Err(format!("must be {ZONE}, and is `{text}`"));
+    }
+    Ok(text.to_owned())
+}
+
 fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("must be `true` or `false`, and is `{text}`"))
 }
@@ -162,8 +173,11 @@ const CLOCK_PAGE: &str = "conclave.dev/clock-page";
 /// The annotation that states how fit a pod is to lead.
 const CAPACITY: &str = "conclave.dev/capacity";
 
+/// The annotation that states in which zone a pod is.
+const OWN_ZONE: &str = "conclave.dev/zone";
+
 /// What a pod says of its application.
-pub(super) const OF_APPLICATION: [&str; 3] = [ELECTIONS, CAPACITY, CLOCK_PAGE];
+pub(super) const OF_APPLICATION: [&str; 4] = [ELECTIONS, CAPACITY, OWN_ZONE, CLOCK_PAGE];
 
 const LABEL_MAX: usize = 63;
 

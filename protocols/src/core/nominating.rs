@@ -58,8 +58,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out.disarm(Timer::Nominee);
     }
 
-    fn new_nomination(&self) -> Option<Nomination<N>> {
-        Nomination::new(self.electorate()?, self.me.incarnation)
+    fn new_nomination(&mut self) -> Option<Nomination<N>> {
+        let electorate = self.electorate()?;
+        let (epoch, earlier) = self.nominations;
+        let in_vain = if electorate.epoch == epoch { earlier } else { 0 };
+        let nomination = Nomination::new(electorate, self.me.incarnation, in_vain)?;
+        self.nominations = (nomination.epoch(), in_vain.saturating_add(1));
+        Some(nomination)
     }
 
     /// Who takes part in a nomination that begins now.

@@ -38,9 +38,9 @@ const EARLY_MAX: usize = 1024;
 
 impl<N: Nominator> Nomination<N> {
     /// Nothing if this member is none of the electorate.
-    pub(super) fn new(electorate: Record, me: Incarnation) -> Option<Self> {
+    pub(super) fn new(electorate: Record, me: Incarnation, in_vain: u32) -> Option<Self> {
         let me = electorate.rank(me)?;
-        let nominator = N::new(&electorate, me);
+        let nominator = N::new(&electorate, me, in_vain);
         let (early, armed) = (Vec::new(), BTreeSet::new());
         Some(Self { electorate, nominator, since: None, early, armed, messages: 0 })
     }

@@ -26,9 +26,8 @@ impl Nominator for AnyElection {
     type Message = AnyMessage;
     type Timer = AnyTimer;
 
-    fn new(electorate: &Record, me: MemberId) -> Self {
-        let capacity = electorate.member(me).map_or(0, |info| info.capacity);
-        let place = Place::new(me, electorate.view()).with_capacity(capacity.into());
+    fn new(electorate: &Record, me: MemberId, in_vain: u32) -> Self {
+        let place = Place::in_record(electorate, me).after(in_vain);
         Self::new(electorate.policy.election, place, Timing::of(electorate.timing.leader_lease))
     }
 

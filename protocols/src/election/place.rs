@@ -1,8 +1,10 @@
 //! What a member knows of itself, and of its place among the others, when it elects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::MemberId;
+use crate::policy::Topology;
+use crate::record::Record;
 use crate::view::View;
 
 /// One member of an election, before it begins.
@@ -16,13 +18,28 @@ pub struct Place {
     pub capacity: u64,
     /// Whom an election that goes by links sends to: they are links both ways.
     pub neighbours: BTreeSet<MemberId>,
+    /// Whether a link to each of the others can be had too: these neighbours are chosen to save messages.
+    pub spares: bool,
+    /// How many elections in a row among these members came to nothing just before.
+    pub in_vain: u32,
 }
 
 impl Place {
     /// A member of the capacity 0, in a full mesh.
     #[must_use]
     pub fn new(me: MemberId, view: View) -> Self {
-        Self { me, view, capacity: 0, neighbours: view.peers(me).collect() }
+        let neighbours = view.peers(me).collect();
+        Self { me, view, capacity: 0, neighbours, spares: false, in_vain: 0 }
+    }
+
+    /// Its place when the next leader of a view is to be nominated.
+    #[must_use]
+    pub fn in_record(electorate: &Record, me: MemberId) -> Self {
+        let capacity = electorate.member(me).map_or(0, |info| info.capacity);
+        let zones = electorate.members.iter().map(|info| info.zone.as_deref());
+        let leader = electorate.leader.and_then(|leader| electorate.rank(leader));
+        let place = Self::new(me, electorate.view()).with_capacity(capacity.into());
+        place.in_topology(electorate.policy.topology, zones, leader)
     }
 
     /// The same with a capacity.
@@ -31,11 +48,160 @@ impl Place {
         Self { capacity, ..self }
     }
 
-    /// The same with these neighbours alone.
+    /// The same after so many elections in a row that came to nothing.
+    #[must_use]
+    pub fn after(self, in_vain: u32) -> Self {
+        Self { in_vain, ..self }
+    }
+
+    /// The same with these neighbours alone: there are no other links.
     #[must_use]
     pub fn with_neighbours(self, neighbours: impl IntoIterator<Item = MemberId>) -> Self {
         let (me, view) = (self.me, self.view);
         let others = neighbours.into_iter().filter(|one| *one != me && view.has(*one));
         Self { neighbours: others.collect(), ..self }
+    }
+
+    /// The same with the neighbours that it has by a topology. `zones`: of each rank; nothing is a zone too.
+    /// `leader`: who led until now, and may be dead.
+    #[must_use]
+    pub fn in_topology<'a>(
+        self,
+        topology: Topology,
+        zones: impl IntoIterator<Item = Option<&'a str>>,
+        leader: Option<MemberId>,
+    ) -> Self {
+        match topology {
+            Topology::FullMesh => self,
+            Topology::Zones => {
+                let neighbours = in_zones(zones, leader, self.me);
+                Self { spares: true, ..self.with_neighbours(neighbours) }
+            }
+        }
+    }
+
+    /// Whether a member is a neighbour; if the election is wide, each other is.
+    #[must_use]
+    pub fn is_neighbour(&self, one: MemberId, wide: bool) -> bool {
+        if wide { one != self.me && self.view.has(one) } else { self.neighbours.contains(&one) }
+    }
+
+    /// The neighbours, or all others if the election is wide.
+    #[must_use]
+    pub fn neighbours(&self, wide: bool) -> BTreeSet<MemberId> {
+        if wide { self.view.peers(self.me).collect() } else { self.neighbours.clone() }
+    }
+}
+
+/// The members of its own zone and, if it is a gateway, all gateways.
+fn in_zones<'a>(
+    zones: impl IntoIterator<Item = Option<&'a str>>,
+    leader: Option<MemberId>,
+    me: MemberId,
+) -> BTreeSet<MemberId> {
+    let mut members: BTreeMap<Option<&str>, Vec<MemberId>> = BTreeMap::new();
+    for (rank, zone) in (0..).map(MemberId).zip(zones) {
+        members.entry(zone).or_default().push(rank);
+    }
+    let gateways: BTreeSet<MemberId> =
+        members.values().flat_map(|zone| gateways(zone, leader)).collect();
+    let own = members.into_values().find(|zone| zone.contains(&me)).unwrap_or_default();
+    let mut neighbours = BTreeSet::from_iter(own);
+    if gateways.contains(&me) {
+        neighbours.extend(gateways);
+    }
+    neighbours
+}
+
+/// The first two ranks of a zone, but not the leader unless there is nobody else.
+fn gateways(zone: &[MemberId], leader: Option<MemberId>) -> Vec<MemberId> {
+    let others = zone.iter().copied().filter(|one| Some(*one) != leader);
+    let gateways: Vec<MemberId> = others.take(GATEWAYS).collect();
+    if gateways.is_empty() { zone.to_vec() } else { gateways }
+}
+
+/// So that one of a zone may die.
+const GATEWAYS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Epoch;
+
+    /// The neighbours of each rank; the zones are letters, and a dash is none.
+    fn neighbours(zones: &str, leader: Option<u32>) -> Vec<Vec<u32>> {
+        let size = u32::try_from(zones.len()).expect("few");
+        let view = View { epoch: Epoch(1), size, leader: MemberId(0) };
+        let zone = |at: usize| Some(&zones[at..=at]).filter(|zone| *zone != "-");
+        let of = |me| {
+            let zones = (0..zones.len()).map(zone);
+            let place = Place::new(me, view);
+            let place = place.in_topology(Topology::Zones, zones, leader.map(MemberId));
+            assert!(place.spares && !place.neighbours.contains(&me));
+            assert_eq!(place.neighbours(false), place.neighbours);
+            assert_eq!(place.neighbours(true), view.peers(me).collect());
+            for one in (0..=size).map(MemberId) {
+                for wide in [false, true] {
+                    let is_one = place.neighbours(wide).contains(&one);
+                    assert_eq!(place.is_neighbour(one, wide), is_one);
+                }
+            }
+            place.neighbours.into_iter().map(|one| one.0).collect()
+        };
+        view.members().map(of).collect()
+    }
+
+    #[test]
+    fn members_of_a_zone_are_neighbours_and_so_are_all_gateways() {
+        let of = neighbours("aaabbb", None);
+        assert_eq!(of[0], [1, 2, 3, 4]);
+        assert_eq!(of[2], [0, 1]);
+        assert_eq!(of[4], [0, 1, 3, 5]);
+        assert_eq!(of[5], [3, 4]);
+    }
+
+    #[test]
+    fn the_leader_is_a_gateway_only_if_its_zone_has_nobody_else() {
+        assert_eq!(neighbours("aaab", Some(0))[3], [1, 2]);
+        assert_eq!(neighbours("aaab", Some(3))[3], [0, 1]);
+        assert_eq!(neighbours("aabb", Some(3))[3], [2], "one gateway is enough for two");
+        assert_eq!(neighbours("aabb", Some(3))[2], [0, 1, 3]);
+    }
+
+    #[test]
+    fn members_without_a_zone_are_in_one_of_their_own() {
+        let of = neighbours("a--a-", None);
+        assert_eq!(of[4], [1, 2]);
+        assert_eq!(of[1], [0, 2, 3, 4]);
+        let all: Vec<u32> = (1..5).collect();
+        assert_eq!(neighbours("-----", None)[0], all);
+    }
+
+    #[test]
+    fn links_go_both_ways_and_join_all_with_any_leader() {
+        for zones in ["abcabcabc", "aabbbccccc", "abc", "aaaab", "--ab-ba", "a"] {
+            for leader in (0..10).map(Some).chain([None]) {
+                let of = neighbours(zones, leader);
+                for (one, others) in (0..).zip(&of) {
+                    assert!(others.iter().all(|other| of[*other as usize].contains(&one)));
+                }
+                let mut reached = vec![0];
+                for next in 0..zones.len() {
+                    let more = &of[reached[next] as usize];
+                    let new: Vec<u32> =
+                        more.iter().filter(|one| !reached.contains(one)).copied().collect();
+                    reached.extend(new);
+                }
+                assert_eq!(reached.len(), zones.len(), "{zones}, led by {leader:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_full_mesh_all_are_neighbours_and_nothing_is_spared() {
+        let view = View { epoch: Epoch(1), size: 3, leader: MemberId(0) };
+        let place = Place::new(MemberId(1), view);
+        assert_eq!(place.clone().in_topology(Topology::FullMesh, [], None), place);
+        assert!(!place.spares);
     }
 }

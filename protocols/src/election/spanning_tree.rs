@@ -49,16 +49,20 @@
 //! - The source has no end of waiting while probes are answered. Here a member elects again after 4n Δt, which is
 //!   longer than a computation can take: at most n - 1 transfers each down, up and down, of Δt/2, and 2Δt for each
 //!   that dies.
+//! - The source's links are all that there are. Here the neighbours may have been chosen to save messages
+//!   ([`Place::spares`]). A source whose computations came to nothing begins its third, and each that follows, as
+//!   a wide one: all members are neighbours in it, and it takes over from all that are not wide. So no death
+//!   divides the members for good.
+
+mod message;
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
+pub use self::message::{Answer, Best, Index, Message};
 use super::{Command, Election, Event, Place, Timing};
 use crate::ids::MemberId;
-use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
+use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::time::LocalTime;
-use crate::view::View;
 
 /// One member's part in the algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -70,85 +74,8 @@ pub struct SpanningTree {
     /// Its part in that one, until it knows the outcome.
     part: Option<Part>,
     elected: Option<MemberId>,
-}
-
-/// Which computation: the higher one takes over.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Index {
-    /// One more than the member that began it knew of. It is never zero.
-    pub number: u64,
-    /// Who began it.
-    pub source: MemberId,
-}
-
-/// A member and its capacity: who has the greater one is better, among equals who has the higher rank.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Best {
-    /// How fit it is to lead.
-    pub capacity: u64,
-    /// Its rank.
-    pub member: MemberId,
-}
-
-/// What members send to each other, about one computation. The last three are not counted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub enum Message {
-    /// "Who is the best behind you?"
-    Election {
-        /// In which computation.
-        of: Index,
-    },
-    /// "I have another parent."
-    NotChild {
-        /// In which computation.
-        of: Index,
-    },
-    /// "You are my parent, and this one is the best in my subtree."
-    Report {
-        /// In which computation.
-        of: Index,
-        /// The best.
-        best: Best,
-    },
-    /// "This one is elected."
-    Leader {
-        /// In which computation.
-        of: Index,
-        /// The winner.
-        leader: MemberId,
-    },
-    /// "Are you still there?"
-    Probe {
-        /// In which computation.
-        of: Index,
-        /// What a child has reported, which waits for the outcome. A parent waits for a report.
-        reported: Option<Best>,
-    },
-    /// "I am, and this is what I sent."
-    Reply {
-        /// In which computation.
-        of: Index,
-        /// Nothing if it has not sent anything yet.
-        sent: Option<Answer>,
-    },
-    /// "That computation is over."
-    Outdated {
-        /// Which one.
-        of: Index,
-        /// One that is higher, or the same.
-        by: Index,
-    },
-}
-
-/// What ends the wait of another.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub enum Answer {
-    /// As in [`Message::NotChild`].
-    NotChild,
-    /// As in [`Message::Report`].
-    Report(Best),
-    /// As in [`Message::Leader`].
-    Leader(MemberId),
+    /// How many that it began came to nothing, if its neighbours were chosen to save messages.
+    in_vain: u32,
 }
 
 /// The timers, by what did not come in time.
@@ -181,13 +108,16 @@ impl SpanningTree {
     }
 
     fn begin(&mut self, out: &mut OutboxOf<Self>) {
+        let wide = self.latest.wide || self.place.spares && self.in_vain >= NARROW;
         let number = self.latest.number.saturating_add(1);
-        self.join(Index { number, source: self.place.me }, None, out);
+        // If another follows, this one came to nothing.
+        self.in_vain = (self.in_vain + u32::from(self.place.spares)).min(NARROW);
+        self.join(Index { wide, number, source: self.place.me }, None, out);
     }
 
     fn join(&mut self, of: Index, parent: Option<MemberId>, out: &mut OutboxOf<Self>) {
-        let Place { me, view, capacity, neighbours } = &self.place;
-        let mut pending = neighbours.clone();
+        let Place { me, view, capacity, .. } = &self.place;
+        let mut pending = self.place.neighbours(of.wide);
         if let Some(parent) = parent {
             pending.remove(&parent);
             if !pending.is_empty() {
@@ -357,9 +287,17 @@ impl SpanningTree {
 
     fn on_outdated(&mut self, of: Index, by: Index, out: &mut OutboxOf<Self>) {
         if self.part.is_some() && of == self.latest && by >= of {
-            self.latest.number = by.number;
+            (self.latest.wide, self.latest.number) = (by.wide, by.number);
             self.begin(out);
         }
+    }
+
+    /// Whether that member is a neighbour in what it writes about, and can have written so.
+    fn is_from_a_neighbour(&self, from: MemberId, message: &Message) -> bool {
+        let Place { view, spares, .. } = self.place;
+        (spares || !message.is_about_a_wide_one())
+            && message.makes_sense_in(view)
+            && self.place.is_neighbour(from, message.of().wide)
     }
 
     fn receive(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
@@ -377,8 +315,9 @@ impl SpanningTree {
 
 impl Election for SpanningTree {
     fn new(place: Place, timing: Timing) -> Self {
-        let latest = Index { number: 0, source: place.me };
-        Self { place, timing, latest, part: None, elected: None }
+        let latest = Index { wide: false, number: 0, source: place.me };
+        let in_vain = place.in_vain.min(NARROW);
+        Self { place, timing, latest, part: None, elected: None, in_vain }
     }
 
     fn elected(&self) -> Option<MemberId> {
@@ -401,8 +340,7 @@ impl Protocol for SpanningTree {
         match input {
             Input::Command(Command::Elect | Command::Inquire) => self.elect(out),
             Input::Message { from, message } => {
-                if self.place.neighbours.contains(&from) && message.makes_sense_in(self.place.view)
-                {
+                if self.is_from_a_neighbour(from, &message) {
                     self.receive(from, message, out);
                 }
             }
@@ -411,54 +349,8 @@ impl Protocol for SpanningTree {
     }
 }
 
-impl Message {
-    /// Whether the sources count it: those that find out who is dead, or make good what is lost, are apart.
-    pub fn is_counted(&self) -> bool {
-        match self {
-            Self::Election { .. } | Self::NotChild { .. } => true,
-            Self::Report { .. } | Self::Leader { .. } => true,
-            Self::Probe { .. } | Self::Reply { .. } | Self::Outdated { .. } => false,
-        }
-    }
-
-    /// Whether members of this view can have written it.
-    pub fn makes_sense_in(&self, view: View) -> bool {
-        let is_index =
-            |index: &Index| (1..u64::MAX).contains(&index.number) && view.has(index.source);
-        match self {
-            Self::Election { of } | Self::NotChild { of } => is_index(of),
-            Self::Report { of, best } => is_index(of) && view.has(best.member),
-            Self::Leader { of, leader } => is_index(of) && view.has(*leader),
-            Self::Probe { of, reported } => {
-                is_index(of) && reported.is_none_or(|best| view.has(best.member))
-            }
-            Self::Reply { of, sent } => {
-                is_index(of)
-                    && match sent {
-                        Some(Answer::Report(Best { member, .. }) | Answer::Leader(member)) => {
-                            view.has(*member)
-                        }
-                        Some(Answer::NotChild) | None => true,
-                    }
-            }
-            Self::Outdated { of, by } => is_index(of) && is_index(by),
-        }
-    }
-}
-
-impl Named for Message {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Election { .. } => "election",
-            Self::NotChild { .. } => "not_child",
-            Self::Report { .. } => "report",
-            Self::Leader { .. } => "leader",
-            Self::Probe { .. } => "probe",
-            Self::Reply { .. } => "reply",
-            Self::Outdated { .. } => "outdated",
-        }
-    }
-}
+/// So many computations of a source may come to nothing before it begins a wide one.
+const NARROW: u32 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,8 @@ struct Ballot {
     nominee: Option<MemberId>,
     /// It came to something, or this member does not stand any more: what arrives late moves nobody.
     over: bool,
+    /// How many ballots in a row that this member was called to came to nothing just before.
+    in_vain: u32,
 }
 
 impl Ballots {
@@ -51,7 +53,11 @@ impl Ballots {
         if self.all.get(name).is_some_and(|ballot| ballot.number >= number) {
             return;
         }
-        let Some(ballot) = Ballot::new(cx, name, number, candidates, priority) else { return };
+        let before = self.all.get(name).filter(|ballot| !ballot.over);
+        let in_vain = before.map_or(0, |ballot| ballot.in_vain.saturating_add(1));
+        let Some(ballot) = Ballot::new(cx, name, number, candidates, (priority, in_vain)) else {
+            return;
+        };
         let begins = ballot.first_after(caller) == cx.holds.seat().map(Seat::rank);
         self.all.insert(name.clone(), ballot);
         if begins {
@@ -154,7 +160,7 @@ impl Ballot {
         name: &HoldName,
         number: u64,
         candidates: Vec<MemberId>,
-        priority: i32,
+        (priority, in_vain): (i32, u32),
     ) -> Option<Self> {
         let seat = cx.holds.seat()?;
         let of = algorithm(seat.policy(), name)?;
@@ -163,12 +169,17 @@ impl Ballot {
         let size = u32::try_from(candidates.len()).ok()?;
         // Which rank led before matters to no algorithm: it is not among the candidates, or is one of them.
         let view = View { epoch: seat.view().epoch, size, leader: MemberId(0) };
-        let capacity = seat.info(seat.rank()).map_or(0, |info| info.capacity);
-        let place = Place::new(place, view).with_capacity(in_a_ballot(priority, capacity));
+        let info = |member: &MemberId| seat.info(*member);
+        let capacity = info(&seat.rank()).map_or(0, |info| info.capacity);
+        let zones = candidates.iter().map(|one| info(one)?.zone.as_deref());
+        let place = Place::new(place, view)
+            .with_capacity(in_a_ballot(priority, capacity))
+            .in_topology(seat.policy().topology, zones, None)
+            .after(in_vain);
         let election = AnyElection::new(of, place, timing);
         let (timers, began, messages, nominee) = (BTreeMap::new(), cx.now, 0, None);
         let over = false;
-        Some(Self { number, candidates, election, timers, began, messages, nominee, over })
+        Some(Self { number, candidates, election, timers, began, messages, nominee, over, in_vain })
     }
 
     fn place(&self, member: MemberId) -> Option<MemberId> {

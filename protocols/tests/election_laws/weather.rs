@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use conclave_protocols::MemberId;
 use conclave_protocols::election::{Command, Election, Place, SpanningTree, Timing};
+use conclave_protocols::policy::Topology;
 use conclave_protocols::sim::Simulator;
 
 use crate::support::graph::Graph;
-use crate::view;
+use crate::{letters, view};
 
 const TIMING: Timing =
     Timing { answer: Duration::from_millis(20), announcement: Duration::from_millis(60) };
@@ -18,13 +19,15 @@ struct Weather {
     sim: Simulator<SpanningTree>,
     graph: Graph,
     capacities: Vec<u64>,
+    /// Whether the graph is all links that there are, or neighbours go by zones.
+    zoned: bool,
     /// How many faults of each kind there were.
     faults: [u64; 6],
 }
 
 impl Weather {
     /// Four to nine members on a line with some links more.
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, zoned: bool) -> Self {
         let mut sim = Simulator::new(seed);
         let mut up_to =
             |limit: u32| u32::try_from(sim.random().up_to(limit.into())).expect("small");
@@ -35,7 +38,7 @@ impl Weather {
         let graph =
             Graph::new(size, line.chain(more.into_iter().filter(|(one, other)| one != other)));
         let capacities = (0..size).map(|_| up_to(3).into()).collect();
-        let mut weather = Self { sim, graph, capacities, faults: [0; 6] };
+        let mut weather = Self { sim, graph, capacities, zoned, faults: [0; 6] };
         for one in 0..size {
             weather.start(MemberId(one));
         }
@@ -43,9 +46,14 @@ impl Weather {
     }
 
     fn start(&mut self, me: MemberId) {
-        let place = Place::new(me, view(self.graph.size));
-        let place = place.with_capacity(self.capacities[me.0 as usize]);
-        let place = place.with_neighbours(self.graph.neighbours(me));
+        let view = view(self.graph.size);
+        let place = Place::new(me, view).with_capacity(self.capacities[me.0 as usize]);
+        let place = if self.zoned {
+            let zones = letters(&ZONES[..self.graph.size as usize]);
+            place.in_topology(Topology::Zones, zones, Some(view.leader))
+        } else {
+            place.with_neighbours(self.graph.neighbours(me))
+        };
         self.sim.add(me, SpanningTree::new(place, TIMING));
     }
 
@@ -78,11 +86,23 @@ impl Weather {
     }
 }
 
+/// Three zones of at most three.
+const ZONES: &str = "aabacbcbc";
+
 #[test]
 fn after_any_weather_nobody_waits_and_one_election_elects_the_best() {
+    after_any_weather(false);
+}
+
+#[test]
+fn it_is_so_in_zones_too() {
+    after_any_weather(true);
+}
+
+fn after_any_weather(zoned: bool) {
     let mut faults = [0; 6];
     for seed in 0..2_000 {
-        let mut weather = Weather::new(seed);
+        let mut weather = Weather::new(seed, zoned);
         for _ in 0..20 {
             weather.fault();
             let span = weather.sim.random().below(TIMING.answer * 3);

@@ -70,6 +70,7 @@ impl Whole {
                 addresses: Vec::new(),
                 priority: 0,
                 capacity: 0,
+                zone: None,
                 seniority: 0,
                 protocol: (version::FIRST, version::LATEST),
             };

@@ -60,6 +60,8 @@ pub(crate) struct Bench {
     pub(crate) versions: Versions,
     /// Of the members that start, in order; of all others 0.
     capacities: Vec<u32>,
+    /// In which zones those are, by letters; all others are in none.
+    zones: &'static str,
 }
 
 impl Bench {
@@ -80,6 +82,7 @@ impl Bench {
             lost: None,
             versions: (version::FIRST, version::LATEST),
             capacities: Vec::new(),
+            zones: "",
         }
     }
 
@@ -90,8 +93,13 @@ impl Bench {
 
     /// The same, of members with these capacities.
     pub(crate) fn of_capacities(capacities: &[u32], policy: Policy) -> Self {
+        Self::in_zones("", capacities, policy)
+    }
+
+    /// The same, in the zones that letters name.
+    pub(crate) fn in_zones(zones: &'static str, capacities: &[u32], policy: Policy) -> Self {
         let members = capacities.len();
-        let mut bench = Self { capacities: capacities.to_vec(), ..Self::new(policy) };
+        let mut bench = Self { capacities: capacities.to_vec(), zones, ..Self::new(policy) };
         for _ in 0..members {
             bench.start();
             bench.wait(SECOND * 2);
@@ -107,7 +115,8 @@ impl Bench {
         let index = self.members.len();
         let epoch = self.register.record().map_or(Epoch(0), |record| record.epoch);
         let capacity = self.capacities.get(index).copied().unwrap_or_default();
-        let info = MemberInfo { protocol: self.versions, capacity, ..info(index, 7) };
+        let zone = self.zones.get(index..=index).map(str::to_owned);
+        let info = MemberInfo { protocol: self.versions, capacity, zone, ..info(index, 7) };
         let member = Member::new(info, self.policy.clone(), epoch);
         self.members.push(member);
         let mut out = Outbox::default();
@@ -385,7 +394,7 @@ impl Bench {
         }
     }
 
-    fn index(&self, node: Node) -> Option<usize> {
+    pub(crate) fn index(&self, node: Node) -> Option<usize> {
         match node {
             Node::Register => None,
             Node::Member(one) => self.members.iter().position(|member| member.me() == one),
@@ -448,6 +457,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 0,
         protocol: (version::FIRST, version::LATEST),
     }

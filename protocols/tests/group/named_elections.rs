@@ -21,6 +21,8 @@ pub(crate) struct Named {
     pub(crate) bench: Bench,
     candidates: BTreeSet<usize>,
     pub(crate) asked: BTreeSet<usize>,
+    /// Whether a nominee asks for the lead.
+    pub(crate) asks: bool,
     /// Whether a leader that is to give the lead to another does.
     pub(crate) yields: bool,
     /// How often leaders were asked to.
@@ -43,7 +45,7 @@ impl Named {
         let policy = Policy { elections: vec![policy], ..Policy::default() };
         let bench = Bench::of_capacities(capacities, policy);
         let (candidates, asked) = (BTreeSet::new(), BTreeSet::new());
-        Self { bench, candidates, asked, yields: true, asked_to_yield: 0, heard: 0 }
+        Self { bench, candidates, asked, asks: true, yields: true, asked_to_yield: 0, heard: 0 }
     }
 
     pub(crate) fn stand(&mut self, member: usize, priority: i32) {
@@ -91,10 +93,8 @@ impl Named {
             let me = self.bench.members[member].me();
             match event {
                 ElectionEvent::Elected { winner, .. } => {
-                    if winner == me
-                        && self.candidates.contains(&member)
-                        && self.asked.insert(member)
-                    {
+                    let may = self.asks && self.candidates.contains(&member);
+                    if winner == me && may && self.asked.insert(member) {
                         self.bench.enter(member, LEAD);
                     }
                 }

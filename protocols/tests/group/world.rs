@@ -192,7 +192,8 @@ impl World {
         let status = self.status_epoch();
         let priority = if self.variety.priorities { [0, 1, 2][index % 3] } else { 0 };
         let capacity = if self.variety.priorities { [1, 2, 0, 2][index % 4] } else { 0 };
-        let info = MemberInfo { priority, capacity, ..info(index, incarnation) };
+        let zone = self.variety.priorities.then(|| ["a", "a", "a", "b", "c"][index % 5].to_owned());
+        let info = MemberInfo { priority, capacity, zone, ..info(index, incarnation) };
         let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));
         let watch = Watch::new(&member, rate, self.log.clone());
@@ -479,6 +480,7 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 0,
         // One process in eight is of the release before.
         protocol: (

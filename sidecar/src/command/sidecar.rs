@@ -31,6 +31,7 @@ use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
 use conclave_pods::inject::{CERTIFICATE_TOKEN_PATH, LEADER_ELECTOR_PORT};
+use conclave_pods::{ZONE, is_zone};
 
 /// The settings of the sidecar, by the pod's manifest.
 #[derive(Args, Debug)]
@@ -71,6 +72,9 @@ pub(super) struct SidecarArgs {
     /// How fit this pod is to lead: in an election by capacity, the greatest wins.
     #[arg(long, env = "CONCLAVE_CAPACITY", default_value_t = 0)]
     capacity: u32,
+    /// In which zone this pod is; if it is empty, in none.
+    #[arg(long, env = "CONCLAVE_ZONE", default_value = "", hide_default_value = true)]
+    zone: String,
     /// The elections that the application stands in from the beginning.
     #[arg(long, env = "CONCLAVE_ELECTIONS", value_delimiter = ',')]
     elections: Vec<String>,
@@ -147,6 +151,10 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     }
     if args.api_socket_only && args.socket.is_none() {
         complaints.push("CONCLAVE_API_SOCKET_ONLY needs a socket: expected CONCLAVE_SOCKET");
+    }
+    let wrong_zone = format!("CONCLAVE_ZONE is `{}`: expected {ZONE}, or nothing", args.zone);
+    if zone(args).is_some_and(|zone| !is_zone(zone)) {
+        complaints.push(&wrong_zone);
     }
     if args.leader_elector.as_ref().is_some_and(String::is_empty) {
         complaints.push("CONCLAVE_LEADER_ELECTOR is empty: expected the name of an election");
@@ -240,6 +248,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
             capacity: args.capacity,
+            zone: zone(&args).map(str::to_owned),
             elections: stands(&args),
             held,
             policy: resource.policy,
@@ -365,6 +374,11 @@ fn stands(args: &SidecarArgs) -> Vec<String> {
     let shown = args.leader_elector.iter().filter(|name| *name != "default");
     let all: BTreeSet<_> = args.elections.iter().chain(shown).cloned().collect();
     all.into_iter().collect()
+}
+
+/// Where the pod has no label, its variable is empty.
+fn zone(args: &SidecarArgs) -> Option<&str> {
+    Some(args.zone.as_str()).filter(|zone| !zone.is_empty())
 }
 
 fn own_pod(args: &SidecarArgs) -> OwnPod {

@@ -403,6 +403,7 @@ impl Born {
             name: pod,
             addresses: vec![self.peer_address()],
             capacity: 0,
+            zone: None,
             elections: Vec::new(),
             policy: self.settings.policy.clone(),
             status: watch::channel(StatusEpoch::default()).1,

@@ -134,6 +134,7 @@ fn member(pod: PodUid, name: &str, address: &str) -> MemberInfo {
         addresses: vec![address],
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 0,
         protocol: VERSIONS,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use conclave_protocols::election::Place;
 use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
@@ -35,9 +36,23 @@ pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm
     algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()
 }
 
-/// What the textbook says that an election costs after the leader of so many members has died.
-pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
-    let n = members as u64;
+/// What the textbook says that an election costs after the leader of a view has died.
+pub(super) fn election_cost(record: &Record) -> (u32, u32) {
+    cost_of(record.policy.election, record.members.len() as u64, || links_without_leader(record))
+}
+
+/// The links among the members that are left, in an election that goes by links.
+fn links_without_leader(record: &Record) -> u64 {
+    let view = record.view();
+    let ends = view.peers(view.leader).map(|me| {
+        let neighbours = Place::in_record(record, me).neighbours;
+        neighbours.iter().filter(|one| **one != view.leader).count() as u64
+    });
+    ends.sum::<u64>() / 2
+}
+
+/// At best and at worst, of n members. `links`: among those that are left.
+fn cost_of(algorithm: ElectionAlgorithm, n: u64, links: impl FnOnce() -> u64) -> (u32, u32) {
     let (best, worst) = match algorithm {
         ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
         ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
@@ -47,7 +62,9 @@ pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u3
         }
         ElectionAlgorithm::SpanningTree => {
             let living = n.saturating_sub(1);
-            (cost::spanning_tree_living(living), cost::spanning_tree_most(living))
+            // With fewer links than a full mesh has it costs no more at worst: who reports in a computation that another
+            // takes over lacks neighbours that it would send ELECTION to.
+            (cost::spanning_tree(living, links()), cost::spanning_tree_most(living))
         }
     };
     let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
@@ -56,14 +73,66 @@ pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u3
 
 #[cfg(test)]
 mod tests {
+    use conclave_protocols::policy::{Policy, Timing, Topology};
+    use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
+    use conclave_protocols::{Epoch, PodUid};
+
     use super::*;
 
     #[test]
     fn an_election_costs_at_best_and_at_worst_what_its_formulas_state() {
-        let of = |members| ElectionAlgorithm::ALL.map(|one| election_cost(one, members));
+        let links = |members: u64| cost::full_mesh(members.saturating_sub(1));
+        let of = |n| ElectionAlgorithm::ALL.map(|one| cost_of(one, n, || links(n)));
         assert_eq!(of(5), [(4, 19), (8, 40), (8, 11), (21, 38)]);
         assert_eq!(of(2)[2], (0, 0), "one that is left alone sends to nobody");
         assert_eq!(of(2)[3], (0, 0));
         assert_eq!((of(0)[2], of(0)[3]), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn in_zones_an_election_costs_what_the_links_make_that_are_left_without_the_leader() {
+        let best = |topology, zones, leader| election_cost(&record(topology, zones, leader)).0;
+        let of_five = |links| u32::try_from(cost::spanning_tree(5, links)).expect("small");
+        for leader in 0..6 {
+            assert_eq!(best(Topology::FullMesh, "aaabbb", leader), of_five(10));
+            assert_eq!(best(Topology::Zones, "aaabbb", leader), of_five(3 + 1 + 4));
+            assert_eq!(best(Topology::Zones, "------", leader), of_five(10));
+        }
+        assert_eq!(best(Topology::Zones, "aaaaab", 5), of_five(10), "one zone is left");
+        assert_eq!(best(Topology::Zones, "aaaaab", 0), of_five(6 + 2));
+    }
+
+    /// Of members in the zones that letters name; a dash is none.
+    fn record(topology: Topology, zones: &str, leader: usize) -> Record {
+        let incarnation = |number: u128| Incarnation { pod: PodUid(number), run: 1 };
+        let member = |(number, zone)| MemberInfo {
+            incarnation: incarnation(number),
+            name: format!("orders-{number}"),
+            addresses: Vec::new(),
+            priority: 0,
+            capacity: 0,
+            zone: Some(String::from(zone)).filter(|zone| zone != "-"),
+            seniority: 1,
+            protocol: (1, 1),
+        };
+        Record {
+            version: RECORD_VERSION,
+            epoch: Epoch(1),
+            ceiling: Epoch(4),
+            members: (0..).zip(zones.chars()).map(member).collect(),
+            leader: Some(incarnation(leader as u128)),
+            settled: true,
+            closing: false,
+            base_unknown: false,
+            base: Some(Epoch(0)),
+            held: None,
+            timing: Timing::default(),
+            policy: Policy {
+                election: ElectionAlgorithm::SpanningTree,
+                topology,
+                ..Policy::default()
+            },
+            nonce: 0,
+        }
     }
 }

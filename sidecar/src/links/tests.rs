@@ -71,6 +71,7 @@ fn info(pod: u128, address: SocketAddr) -> MemberInfo {
         addresses: vec![address],
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 0,
         protocol: wire::VERSIONS,
     }

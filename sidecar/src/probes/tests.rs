@@ -46,6 +46,7 @@ impl Member {
             addresses: vec![address],
             priority: 0,
             capacity: 0,
+            zone: None,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

@@ -128,8 +128,8 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
 
 fn spanning_trees() -> [(&'static str, election::AnyMessage); 11] {
     use election::spanning_tree::{Answer, Best, Index, Message};
-    let (of, by) =
-        (Index { number: 4, source: MemberId(1) }, Index { number: 5, source: MemberId(0) });
+    let of = Index { wide: false, number: 4, source: MemberId(1) };
+    let by = Index { wide: true, number: 5, source: MemberId(0) };
     let (best, leader) = (Best { capacity: 8, member: MemberId(2) }, MemberId(2));
     let reply = |sent| Message::Reply { of, sent };
     [
@@ -396,6 +396,7 @@ fn member(number: u8) -> MemberInfo {
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
         capacity: 8,
+        zone: Some("zone-a".to_owned()),
         seniority: u64::from(number),
         protocol: (1, 1),
     }

@@ -95,6 +95,20 @@ fn a_capacity_is_a_whole_number() {
     }
 }
 
+#[test]
+fn a_zone_is_what_a_label_can_state() {
+    let long = "z".repeat(64);
+    for value in ["", "a b", "-a", "a-", "eu/a", &long] {
+        let annotations = json!({"conclave.dev/zone": value});
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        let expected = format!(
+            "`metadata.annotations[conclave.dev/zone]` must be 1 to 63 letters, digits, `-`, `_` and `.`, with a \
+             letter or a digit first and last, and is `{value}`"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
 /// The API server would refuse it too, in words about the container.
 #[test]
 fn a_limit_is_no_less_than_the_request() {

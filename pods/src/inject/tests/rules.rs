@@ -302,9 +302,20 @@ fn annotations_change_the_sidecar() {
     let pod = annotated("conclave.dev/capacity", "8");
     let capacity = json!({"name": "CONCLAVE_CAPACITY", "value": "8"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_CAPACITY", &capacity)));
+    let pod = annotated("conclave.dev/zone", "rack-3");
+    let zone = json!({"name": "CONCLAVE_ZONE", "value": "rack-3"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ZONE", &zone)));
     let pod = annotated("config.conclave.dev/app-container", "till");
     let container = json!({"name": "CONCLAVE_APP_CONTAINER", "value": "till"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_APP_CONTAINER", &container)));
+}
+
+#[test]
+fn without_an_annotation_the_zone_is_that_of_the_label_which_kubernetes_copies_from_the_node() {
+    let field = json!({"fieldPath": "metadata.labels['topology.kubernetes.io/zone']"});
+    let zone = json!({"name": "CONCLAVE_ZONE", "valueFrom": {"fieldRef": field}});
+    let pod = injected(|_| {});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ZONE", &zone)));
 }
 
 /// A quota of a namespace may ask for each of the four.

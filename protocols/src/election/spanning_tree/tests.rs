@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::ids::Epoch;
 use crate::protocol::{Effect, EffectOf, Outbox};
+use crate::view::View;
 
 const TIMING: Timing =
     Timing { answer: Duration::from_millis(1), announcement: Duration::from_millis(2) };
@@ -15,6 +16,11 @@ fn member() -> SpanningTree {
     let neighbours = [0, 2, 3].map(MemberId);
     let place = Place::new(ME, view).with_capacity(3).with_neighbours(neighbours);
     SpanningTree::new(place, TIMING)
+}
+
+/// The same, but its neighbours were chosen to save messages.
+fn sparing() -> SpanningTree {
+    SpanningTree::new(Place { spares: true, ..member().place }, TIMING)
 }
 
 fn handle(member: &mut SpanningTree, input: InputOf<SpanningTree>) -> Vec<EffectOf<SpanningTree>> {
@@ -44,7 +50,11 @@ fn elected(leader: u32) -> EffectOf<SpanningTree> {
 }
 
 fn index(number: u64, source: u32) -> Index {
-    Index { number, source: MemberId(source) }
+    Index { wide: false, number, source: MemberId(source) }
+}
+
+fn wide(number: u64, source: u32) -> Index {
+    Index { wide: true, ..index(number, source) }
 }
 
 fn best(capacity: u64, member: u32) -> Best {
@@ -310,6 +320,8 @@ fn ranks_that_are_none_or_are_no_neighbours_are_ignored() {
         (2, election(index(0, 2))),
         (2, election(index(u64::MAX, 2))),
         (2, election(index(2, 5))),
+        (2, election(wide(2, 2))),
+        (2, Message::Outdated { of: index(1, 0), by: wide(2, 2) }),
         (2, report(index(1, 0), best(9, 5))),
         (0, leader(index(1, 0), 5)),
         (2, probe(index(1, 0), Some(best(9, 5)))),
@@ -321,4 +333,62 @@ fn ranks_that_are_none_or_are_no_neighbours_are_ignored() {
         assert_eq!(hear(&mut member, from, nonsense), [], "{from}: {nonsense:?}");
     }
     assert_eq!(member, before);
+}
+
+/// None of its neighbours replies, so it elects itself each time.
+#[test]
+fn the_third_computation_of_a_source_is_wide_if_neighbours_were_chosen_and_so_are_those_after_it() {
+    let elects = |mut member: SpanningTree, expected: [Index; 4]| {
+        for of in expected {
+            let effects = handle(&mut member, Input::Command(Command::Elect));
+            assert_eq!(member.latest, of);
+            assert_eq!(effects.contains(&send(4, election(of))), of.wide, "4 is no neighbour");
+            time_out(&mut member);
+            assert_eq!(member.elected(), Some(ME));
+        }
+    };
+    let narrow = [1, 2, 3, 4].map(|number| index(number, 1));
+    elects(member(), narrow);
+    elects(sparing(), [narrow[0], narrow[1], wide(3, 1), wide(4, 1)]);
+    let after = |in_vain| SpanningTree::new(sparing().place.after(in_vain), TIMING);
+    elects(after(1), [narrow[0], wide(2, 1), wide(3, 1), wide(4, 1)]);
+    elects(after(u32::MAX), [1, 2, 3, 4].map(|number| wide(number, 1)));
+    elects(SpanningTree::new(member().place.after(9), TIMING), narrow);
+}
+
+#[test]
+fn a_wide_computation_takes_over_from_each_that_is_not_and_everybody_is_a_neighbour_in_it() {
+    let of = wide(1, 4);
+    for first in [election(of), probe(of, None)] {
+        let mut member = sparing();
+        hear(&mut member, 0, election(index(7, 0)));
+        let asked = [0, 2, 3].map(|one| send(one, election(of)));
+        let joins = [vec![send(4, reply(of, None))], asked.to_vec(), vec![wait()]].concat();
+        assert_eq!(hear(&mut member, 4, first), joins);
+        for not_wide in [election(index(9, 4)), probe(index(9, 4), None)] {
+            assert_eq!(hear(&mut member, 4, not_wide), [], "no neighbour in that one");
+        }
+        assert_eq!(hear(&mut member, 2, election(index(9, 2))), [], "it is about to join");
+        hear(&mut member, 2, not_child(of));
+        let outdated = Message::Outdated { of: index(9, 2), by: of };
+        assert_eq!(hear(&mut member, 2, election(index(9, 2))), [send(2, outdated)]);
+        hear(&mut member, 3, report(of, best(9, 3)));
+        let effects = hear(&mut member, 0, not_child(of));
+        assert_eq!(effects, [send(4, report(of, best(9, 3))), wait()]);
+    }
+}
+
+#[test]
+fn who_learns_of_a_wide_computation_or_was_in_one_begins_a_wide_one() {
+    let mut learns = sparing();
+    handle(&mut learns, Input::Command(Command::Elect));
+    hear(&mut learns, 2, Message::Outdated { of: index(1, 1), by: wide(4, 0) });
+    assert_eq!(learns.latest, wide(5, 1));
+
+    let mut was = sparing();
+    hear(&mut was, 4, election(wide(3, 4)));
+    for _ in 0..3 {
+        time_out(&mut was);
+    }
+    assert_eq!(was.latest, wide(4, 1), "its parent is dead");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::member::{Node, StatusEpoch};
 use conclave_protocols::policy::{ElectionAlgorithm, LockPolicy};
 
-use super::plan::{any_lock, delay_some};
+use super::plan::{TOPOLOGIES, any_lock, delay_some};
 use conclave_protocols::record::Record;
 
 use super::kinds::Kind;
@@ -461,6 +461,7 @@ impl Run {
         let mut others = ElectionAlgorithm::ALL.to_vec();
         others.retain(|one| *one != policy.election);
         policy.election = others[self.any(others.len())];
+        policy.topology = TOPOLOGIES[usize::from(policy.topology == TOPOLOGIES[0])];
         let factor = 1 + u32::try_from(self.any(3)).expect("small");
         policy.timing.member_lease = self.plan.policy.timing.member_lease * factor;
         policy.timing.leader_lease = self.plan.policy.timing.leader_lease * factor.min(2);

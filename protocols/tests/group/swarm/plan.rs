@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use conclave_protocols::policy::{
     Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy, Timing,
+    Topology,
 };
 use conclave_protocols::random::Random;
 
 use super::kinds::Kind;
 use crate::weather::BRIEF;
 use crate::world::{DRIFT, Variety};
+
+/// An edit takes the other one.
+pub(crate) const TOPOLOGIES: [Topology; 2] = [Topology::FullMesh, Topology::Zones];
 
 /// A run, as its seed has it. Most runs have few kinds of faults: many at once hide what a few would
 /// show (Groce and others, *Swarm Testing*, ISSTA 2012).
@@ -43,7 +47,8 @@ impl Plan {
         let election = ElectionAlgorithm::ALL[up_to(ElectionAlgorithm::ALL.len() as u64)];
         // Several coordinators in a small group.
         let superpeers = SuperpeersPolicy { share_percent: 50 };
-        let policy = Policy { timing, election, superpeers, ..Policy::default() };
+        let topology = TOPOLOGIES[usize::from(seed.is_multiple_of(2))];
+        let policy = Policy { timing, election, superpeers, topology, ..Policy::default() };
         let mut plan = Self {
             seed,
             members: 1 + up_to(5),

@@ -69,6 +69,17 @@ fn without_a_socket_it_cannot_be_alone() {
 }
 
 #[test]
+fn a_zone_is_empty_or_what_a_label_can_state() {
+    let zone = |value| zone(&args(7070, &["--zone", value])).map(str::to_owned);
+    assert_eq!(zone("eu-central-1a").as_deref(), Some("eu-central-1a"));
+    assert_eq!(zone(""), None);
+    assert!(check(&args(7070, &["--zone", ""])).is_ok());
+    assert!(check(&args(7070, &["--zone", "eu-central-1a"])).is_ok());
+    let error = check(&args(7070, &["--zone", "a b"])).unwrap_err().to_string();
+    assert!(error.contains("CONCLAVE_ZONE is `a b`: expected 1 to 63 letters"), "{error}");
+}
+
+#[test]
 fn the_port_of_leader_elector_is_open_to_the_whole_pod() {
     let refusal = |more: &[&str]| {
         let line = [&["--leader-elector", "default"][..], more].concat();

@@ -212,6 +212,7 @@ fn record(epoch: u64) -> Record {
         addresses: Vec::new(),
         priority: 0,
         capacity: 0,
+        zone: None,
         seniority: 1,
         protocol: (1, 1),
     };

@@ -116,6 +116,7 @@ impl World {
             addresses: Vec::new(),
             priority: 0,
             capacity: 0,
+            zone: None,
             seniority: 0,
             // One process in four is of the release before.
             protocol: (version::FIRST, version::NEXT - u16::from(run.is_multiple_of(4))),

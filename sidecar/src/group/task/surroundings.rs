@@ -166,7 +166,7 @@ impl Process<'_> {
         let (is_open, suspects) = (|peer| self.links.is_open(peer), |peer| member.suspects(peer));
         self.publisher.installed(now, record, is_open, suspects);
         self.metrics.locks.expect(&lock_costs(record, self.me));
-        let (best, worst) = election_cost(record.policy.election, record.members.len());
+        let (best, worst) = election_cost(record);
         self.metrics.elections.expect(record.policy.election, best, worst);
     }
 
@@ -220,6 +220,7 @@ mod tests {
             addresses: Vec::new(),
             priority: 0,
             capacity: 0,
+            zone: None,
             seniority: number,
             protocol: (1, 1),
         };
