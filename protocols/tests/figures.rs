@@ -33,12 +33,15 @@ mod plane;
 mod plot;
 #[path = "figures/sent.rs"]
 mod sent;
+mod support;
 #[path = "figures/textbooks.rs"]
 mod textbooks;
 #[path = "figures/unbuilt.rs"]
 mod unbuilt;
 #[path = "figures/whole.rs"]
 mod whole;
+#[path = "figures/zones.rs"]
+mod zones;
 
 use std::path::Path;
 
@@ -62,6 +65,7 @@ fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say(
         ring,
         chang_roberts,
         spanning_tree,
+        zones: zones::all(),
     };
     let mut wrong = vec![];
     for (name, text) in files(&figures) {

@@ -16,6 +16,7 @@ use crate::page_superpeers;
 use crate::sent::{Mean, Sent, Spread};
 use crate::textbooks::Book;
 use crate::unbuilt;
+use crate::zones::Row;
 
 /// Everything that was measured.
 pub(crate) struct Figures {
@@ -26,6 +27,7 @@ pub(crate) struct Figures {
     pub(crate) ring: Elections,
     pub(crate) chang_roberts: Elections,
     pub(crate) spanning_tree: Elections,
+    pub(crate) zones: Vec<Row>,
 }
 
 /// The elections of one algorithm.

@@ -6,10 +6,11 @@ use crate::elections::{ANNOUNCEMENT, ANSWER, Case};
 use crate::locks::SIZES;
 use crate::page::{Figures, cells, each, head, table};
 use crate::sent::{Mean, nanos};
+use crate::zones;
 
 /// All of it.
 pub(crate) fn section(figures: &Figures) -> String {
-    let Figures { bully, ring, chang_roberts, spanning_tree, .. } = figures;
+    let Figures { bully, ring, chang_roberts, spanning_tree, zones: between, .. } = figures;
     let mut text = format!(
         "## Elections
 
@@ -52,6 +53,7 @@ The metrics of a sidecar count the three apart
     text += &held(&spanning_tree.costs);
     text += SPANNING_TREE_DEATHS;
     text += &deaths(&spanning_tree.deaths);
+    text += &zones::section(between);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
