@@ -1,4 +1,4 @@
-//! What an election costs on a real cluster: the leader is killed, and the messages of those that live are counted.
+//! What an election costs on a real cluster: the leader is killed or withdraws, and the messages of the others are counted.
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Pod, Signal};
@@ -6,6 +6,8 @@ use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
+
+use crate::elections::{lead, stand, withdraw};
 
 const FAST: &str =
     "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
@@ -30,26 +32,28 @@ fn a_new_leader_costs_no_more_messages_than_its_algorithms_formula_has() -> Resu
     })
 }
 
-/// Three pods of no capacity form the group, and two that have one join it.
+/// Three pods of no capacity and no zone form the group, and three that have both join it.
 #[test]
-fn the_greatest_capacity_leads_next_and_then_the_other_that_has_it() -> Result<()> {
+fn zones_save_messages_and_the_greatest_capacity_of_both_leads_next_and_then_another_that_has_it()
+-> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a crash of a sidecar") {
         return Ok(());
     }
-    cluster.in_namespace("nominations-capacity", |namespace| {
-        Group::traced(namespace, FAST, MEMBERS - 2, |group| {
-            group.elects_by(ElectionAlgorithm::SpanningTree.name())?;
+    cluster.in_namespace("nominations-zones", |namespace| {
+        Group::traced(namespace, ZONES, OF_A_ZONE, |group| {
             group.apply_deployment(LARGE, 0)?;
-            let two = r#"{"spec": {"replicas": 2, "template": {"metadata": {"annotations": {
-                "conclave.dev/capacity": "8"}}}}}"#;
-            namespace.kubectl(&["patch", &format!("deployment/{LARGE}"), "--patch", two])?;
-            group.await_members(MEMBERS)?;
+            let large = r#"{"spec": {"replicas": 3, "template": {"metadata": {"annotations": {
+                "conclave.dev/capacity": "8", "conclave.dev/zone": "large"}}}}}"#;
+            namespace.kubectl(&["patch", &format!("deployment/{LARGE}"), "--patch", large])?;
+            group.await_members(2 * OF_A_ZONE)?;
             let first = group.await_leader()?;
             ensure!(!first.name.starts_with(LARGE), "{} took the lead away", first.name);
+            zones_are_known(group)?;
+            a_ballot_goes_by_way_of_the_gateways(group)?;
             let second = successor(group, &first)?;
             ensure!(second.name.starts_with(LARGE), "{} leads", second.name);
-            group.await_members(MEMBERS)?;
+            group.await_members(2 * OF_A_ZONE)?;
             let third = successor(group, &second)?;
             ensure!(third.name.starts_with(LARGE), "{} leads", third.name);
             Ok(())
@@ -57,7 +61,62 @@ fn the_greatest_capacity_leads_next_and_then_the_other_that_has_it() -> Result<(
     })
 }
 
+/// As [`FAST`].
+const ZONES: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}, \
+     topology: {kind: Zones}, elections: [{name: default, algorithm: SpanningTree}, \
+     {name: reports, algorithm: SpanningTree}]}";
+
+const OF_A_ZONE: usize = 3;
+
+/// One of three and three has died or withdrawn. Three neighbours each of whom has two, two who have each other, and two
+/// gateways in both zones: 3 + 1 + 4 links of 10.
+fn of_five_in_two_zones() -> u64 {
+    cost::spanning_tree(5, 8)
+}
+
+/// Without the leader one zone has three members, and the other has two.
+fn zones_are_known(group: &Group<'_>) -> Result<()> {
+    let name = "conclave_election_messages_expected";
+    let series = format!("{name}{{algorithm=\"SpanningTree\",case=\"best\"");
+    for pod in group.pods()? {
+        wait::until("what an election is to cost", SOON, || {
+            let metrics = group.metrics(&pod)?;
+            let line = metrics.lines().find(|line| line.starts_with(&series));
+            let value = line.and_then(|line| line.rsplit(' ').next()).context(metrics.clone())?;
+            ensure!(value == of_five_in_two_zones().to_string(), "{}: {value}", pod.name);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// All stand, the leader withdraws, and one of the other five begins the ballot. Who answers too late counts as dead, which
+/// changes what the ballot costs; so there are several.
+fn a_ballot_goes_by_way_of_the_gateways(group: &Group<'_>) -> Result<()> {
+    let (pods, expected) = (group.pods()?, of_five_in_two_zones());
+    for pod in &pods {
+        ensure!(stand(group, pod, REPORTS, 0)? == 201);
+    }
+    let mut costs = Vec::new();
+    while costs.len() < 5 && !costs.contains(&expected) {
+        let (leader, _) = lead(group, REPORTS, &pods)?;
+        let before = Counts::of(group, REPORTS, &pods)?;
+        withdraw(group, &leader, REPORTS)?;
+        lead(group, REPORTS, &pods)?;
+        let counts = Counts::of(group, REPORTS, &pods)?.since(&before)?;
+        println!("{REPORTS}: {} messages, {} ballots", counts.sent, counts.held);
+        costs.push(counts.sent);
+        ensure!(stand(group, &leader, REPORTS, 0)? == 201);
+    }
+    ensure!(costs.contains(&expected), "{costs:?}, and never {expected}");
+    Ok(())
+}
+
+const REPORTS: &str = "reports";
+
 const LARGE: &str = "large";
+
+const DEFAULT: &str = "default";
 
 /// Kills the leader, and waits for the next.
 fn successor(group: &Group<'_>, leader: &Pod) -> Result<Pod> {
@@ -71,9 +130,9 @@ fn successor(group: &Group<'_>, leader: &Pod) -> Result<Pod> {
 
 fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> {
     let (leader, living) = (group.await_leader()?, group.followers()?);
-    let before = Counts::of(group, &living)?;
+    let before = Counts::of(group, DEFAULT, &living)?;
     successor(group, &leader)?;
-    let end = || Counts::of(group, &living)?.since(&before);
+    let end = || Counts::of(group, DEFAULT, &living)?.since(&before);
     let counts = wait::until("the end of the election", SOON, end)?;
     println!("{}: {} messages, {} elections", algorithm.name(), counts.sent, counts.held);
     let (least, most) = costs(algorithm);
@@ -98,7 +157,7 @@ fn costs(algorithm: ElectionAlgorithm) -> (u64, u64) {
     }
 }
 
-/// What some members have counted so far.
+/// What some members have counted so far of one election.
 #[derive(Debug)]
 struct Counts {
     /// Messages that the source of the algorithm counts, of all together.
@@ -109,12 +168,13 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(group: &Group<'_>, pods: &[Pod]) -> Result<Self> {
+    fn of(group: &Group<'_>, election: &str, pods: &[Pod]) -> Result<Self> {
         let (mut sent, mut each) = (0, Vec::new());
         for pod in pods {
             let metrics = group.metrics(pod)?;
-            sent += sum(&metrics, "conclave_election_messages_sent_total", "kind=\"textbook\"")?;
-            each.push(sum(&metrics, "conclave_elections_total", "result=")?);
+            let of = |name, label| sum(&metrics, name, election, label);
+            sent += of("conclave_election_messages_sent_total", "kind=\"textbook\"")?;
+            each.push(of("conclave_elections_total", "result=")?);
         }
         Ok(Self { sent, held: 0, each })
     }
@@ -129,13 +189,14 @@ impl Counts {
     }
 }
 
-/// The sum of the series of the group's own election that have a label.
-fn sum(metrics: &str, name: &str, label: &str) -> Result<u64> {
+/// The sum of the series of an election that have a label.
+fn sum(metrics: &str, name: &str, election: &str, label: &str) -> Result<u64> {
+    let election = format!("election=\"{election}\"");
     let lines = metrics.lines().filter(|line| line.starts_with(name));
-    let lines = lines.filter(|line| line.contains("election=\"default\"") && line.contains(label));
+    let lines = lines.filter(|line| line.contains(&election) && line.contains(label));
     let values = lines
         .map(|line| line.rsplit(' ').next().context("a value")?.parse::<u64>().context("a count"));
     let values = values.collect::<Result<Vec<_>>>()?;
-    ensure!(!values.is_empty(), "no {name} with {label}: {metrics}");
+    ensure!(!values.is_empty(), "no {name} with {election} and {label}: {metrics}");
     Ok(values.into_iter().sum())
 }
