@@ -4,7 +4,5 @@
 pub mod health;
 pub mod inject;
 mod peer_id;
-mod zone;
 
 pub use peer_id::{PeerId, PeerIdError};
-pub use zone::{ZONE, is_zone};

@@ -103,7 +103,7 @@ pub struct Member<S: Service, N: Nominator> {
     armed: Option<LocalTime>,
     register: Calls,
     nominating: Option<Nomination<N>>,
-    /// The latest view in which it took part in nominations, and in how many.
+    /// The latest view in which it took part in nominations, and in how many since somebody led last.
     nominations: (Epoch, u32),
     /// Takes part in no nomination before: it could not reach the register.
     abstains_until: LocalTime,

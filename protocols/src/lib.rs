@@ -33,6 +33,7 @@ pub mod time;
 pub mod trace;
 pub mod version;
 pub mod view;
+pub mod zone;
 
 pub use ids::{
     Epoch, FencingToken, HoldName, Incarnation, LamportTime, LockName, MemberId, PodUid,

@@ -12,6 +12,7 @@ use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
 use crate::version::{self, Versions};
 use crate::view::View;
+use crate::zone::is_zone;
 
 /// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap (rule 1
 /// of `docs/views.md`).
@@ -183,10 +184,10 @@ impl Record {
 }
 
 impl MemberInfo {
-    /// Whether what a peer states about itself is no longer than it can be.
+    /// Whether what a peer states about itself can be so, and is no longer than it can be.
     pub fn is_sound(&self) -> bool {
-        let zone = self.zone.as_ref().map_or(0, String::len);
-        self.name.len() <= 253 && self.addresses.len() <= 16 && zone <= ZONE_MAX
+        let is_zone = self.zone.as_ref().is_none_or(|zone| is_zone(zone));
+        self.name.len() <= 253 && self.addresses.len() <= 16 && is_zone
     }
 
     /// What ranks go by: the higher, the higher.
@@ -194,9 +195,6 @@ impl MemberInfo {
         (self.priority, Reverse(self.seniority), self.incarnation)
     }
 }
-
-/// The longest name of a zone: a label of Kubernetes has no longer value.
-pub const ZONE_MAX: usize = 63;
 
 /// The most members that a group has.
 pub const MEMBERS_MAX: usize = 256;

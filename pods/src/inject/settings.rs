@@ -1,12 +1,12 @@
 //! What a pod's annotations say about its sidecar.
 
+use conclave_protocols::zone::{ZONE, is_zone};
 use serde_json::Value;
 use tracing_subscriber::filter::Targets;
 
 use super::application::Application;
 use super::problem::Problem;
 use super::resources::Wanted;
-use crate::{ZONE, is_zone};
 
 /// The annotations `config.conclave.dev/...` of a pod, and those of its application, checked.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -18,7 +18,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         out.disarm(Timer::Join);
         out.disarm(Timer::Candidacy);
-        self.drop_nomination(out);
+        self.end_nominations(out);
         self.go_by(now, start.record.policy.arbiter, out);
         self.adopt_policy(&start.record);
         if self.is_advisory() {

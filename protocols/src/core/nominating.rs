@@ -18,7 +18,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if let Some(wait) = self.abstains(now) {
             return out.arm(Timer::Nominee, wait.max(self.pause()));
         }
-        let Some(mut nominating) = self.nominating.take().or_else(|| self.new_nomination()) else {
+        let nominating = self.nominating.take();
+        let Some(mut nominating) = nominating.or_else(|| self.new_nomination(self.electorate()?))
+        else {
             return;
         };
         if nominating.is_alone() {
@@ -50,7 +52,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         (now < until).then(|| now.until(until))
     }
 
-    /// Takes part no longer: somebody leads, or it came to nothing.
+    /// Somebody leads: none in this view came to nothing.
+    pub(super) fn end_nominations(&mut self, out: &mut Out<S, N>) {
+        self.nominations.1 = 0;
+        self.drop_nomination(out);
+    }
+
+    /// Takes part no longer.
     pub(super) fn drop_nomination(&mut self, out: &mut Out<S, N>) {
         if let Some(nominating) = self.nominating.take() {
             nominating.end::<S>(out);
@@ -58,12 +66,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out.disarm(Timer::Nominee);
     }
 
-    fn new_nomination(&mut self) -> Option<Nomination<N>> {
-        let electorate = self.electorate()?;
+    fn new_nomination(&mut self, electorate: Record) -> Option<Nomination<N>> {
         let (epoch, earlier) = self.nominations;
         let in_vain = if electorate.epoch == epoch { earlier } else { 0 };
         let nomination = Nomination::new(electorate, self.me.incarnation, in_vain)?;
-        self.nominations = (nomination.epoch(), in_vain.saturating_add(1));
+        self.nominations = (nomination.electorate().epoch, in_vain.saturating_add(1));
         Some(nomination)
     }
 
@@ -90,16 +97,19 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower || self.abstains(now).is_some() {
             return;
         }
-        if self.nominating.is_none() {
-            self.nominating = self.new_nomination();
-        }
-        let runs = self.promises.run(now);
-        let Some(nominating) = self.nominating.as_mut().filter(|e| e.epoch() == epoch) else {
+        let new = if self.nominating.is_none() { self.electorate() } else { None };
+        let present = self.nominating.as_ref().map(Nomination::electorate);
+        let Some(electorate) = present.or(new.as_ref()).filter(|one| one.epoch == epoch) else {
             return out.tell(Event::Ignored("epoch"));
         };
-        let Some(rank) = nominating.rank(from) else {
+        let Some(rank) = electorate.rank(from) else {
             return out.tell(Event::Ignored("stranger"));
         };
+        if let Some(electorate) = new {
+            self.nominating = self.new_nomination(electorate);
+        }
+        let runs = self.promises.run(now);
+        let Some(nominating) = &mut self.nominating else { return };
         if runs {
             return nominating.keep_early(rank, message);
         }

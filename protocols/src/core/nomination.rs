@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Nominator, Out, PeerMessage, Service, Timer, say};
-use crate::ids::{Epoch, Incarnation, MemberId};
+use crate::ids::{Incarnation, MemberId};
 use crate::protocol::{Effect, Input, Outbox};
 use crate::record::Record;
 use crate::time::LocalTime;
@@ -49,12 +49,8 @@ impl<N: Nominator> Nomination<N> {
         self.electorate.members.len() == 1
     }
 
-    pub(super) fn epoch(&self) -> Epoch {
-        self.electorate.epoch
-    }
-
-    pub(super) fn rank(&self, member: Incarnation) -> Option<MemberId> {
-        self.electorate.rank(member)
+    pub(super) fn electorate(&self) -> &Record {
+        &self.electorate
     }
 
     /// This member begins, or begins anew. What arrived before.

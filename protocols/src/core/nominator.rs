@@ -19,7 +19,8 @@ pub trait Nominator: Value {
     type Timer: Value + Copy + Ord;
 
     /// Takes part in nothing yet, with this rank in the view. Its leader lease states how long members may
-    /// take to answer. `in_vain`: how many nominations in that view came to nothing before.
+    /// take to answer. `in_vain`: how many nominations in that view came to nothing since
+    /// somebody led last.
     fn new(electorate: &Record, me: MemberId, in_vain: u32) -> Self;
 
     /// The leader is gone: nominate another.

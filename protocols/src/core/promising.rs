@@ -63,7 +63,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.enter_view(now, *announcement, out);
             self.promises.hear_first(heartbeat.seq);
         }
-        self.drop_nomination(out);
+        self.end_nominations(out);
         self.holds.are_known(heartbeat.listed);
         if let Some(extended) = heartbeat.extended {
             self.on_extended(now, extended, out);

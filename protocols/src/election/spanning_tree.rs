@@ -74,8 +74,6 @@ pub struct SpanningTree {
     /// Its part in that one, until it knows the outcome.
     part: Option<Part>,
     elected: Option<MemberId>,
-    /// How many that it began came to nothing, if its neighbours were chosen to save messages.
-    in_vain: u32,
 }
 
 /// The timers, by what did not come in time.
@@ -101,6 +99,12 @@ struct Part {
 }
 
 impl SpanningTree {
+    /// Whether all members are neighbours in the highest computation that it knows of.
+    #[must_use]
+    pub const fn is_wide(&self) -> bool {
+        self.latest.wide
+    }
+
     fn elect(&mut self, out: &mut OutboxOf<Self>) {
         if self.part.is_none() {
             self.begin(out);
@@ -108,11 +112,16 @@ impl SpanningTree {
     }
 
     fn begin(&mut self, out: &mut OutboxOf<Self>) {
-        let wide = self.latest.wide || self.place.spares && self.in_vain >= NARROW;
-        let number = self.latest.number.saturating_add(1);
+        let wide = self.latest.wide || self.place.spares && self.place.in_vain >= NARROW;
         // If another follows, this one came to nothing.
-        self.in_vain = (self.in_vain + u32::from(self.place.spares)).min(NARROW);
-        self.join(Index { wide, number, source: self.place.me }, None, out);
+        let in_vain = self.place.in_vain.saturating_add(self.place.spares.into());
+        self.place.in_vain = in_vain.min(NARROW);
+        self.begin_above(Index { wide, ..self.latest }, out);
+    }
+
+    fn begin_above(&mut self, by: Index, out: &mut OutboxOf<Self>) {
+        let number = by.number.saturating_add(1);
+        self.join(Index { number, source: self.place.me, ..by }, None, out);
     }
 
     fn join(&mut self, of: Index, parent: Option<MemberId>, out: &mut OutboxOf<Self>) {
@@ -287,8 +296,8 @@ impl SpanningTree {
 
     fn on_outdated(&mut self, of: Index, by: Index, out: &mut OutboxOf<Self>) {
         if self.part.is_some() && of == self.latest && by >= of {
-            (self.latest.wide, self.latest.number) = (by.wide, by.number);
-            self.begin(out);
+            // The same attempt, with a higher number.
+            self.begin_above(by, out);
         }
     }
 
@@ -316,8 +325,7 @@ impl SpanningTree {
 impl Election for SpanningTree {
     fn new(place: Place, timing: Timing) -> Self {
         let latest = Index { wide: false, number: 0, source: place.me };
-        let in_vain = place.in_vain.min(NARROW);
-        Self { place, timing, latest, part: None, elected: None, in_vain }
+        Self { place, timing, latest, part: None, elected: None }
     }
 
     fn elected(&self) -> Option<MemberId> {

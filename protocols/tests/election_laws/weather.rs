@@ -100,10 +100,12 @@ fn it_is_so_in_zones_too() {
 }
 
 fn after_any_weather(zoned: bool) {
-    let mut faults = [0; 6];
-    for seed in 0..2_000 {
+    let (mut faults, mut wide) = ([0; 6], [0; 2]);
+    for seed in 0..2_400 {
         let mut weather = Weather::new(seed, zoned);
-        for _ in 0..20 {
+        // Who elects a third time, does so wide: after less weather not all have.
+        let many = if seed % 6 == 0 { 1 + seed / 6 % 4 } else { 20 };
+        for _ in 0..many {
             weather.fault();
             let span = weather.sim.random().below(TIMING.answer * 3);
             weather.sim.run_for(span);
@@ -120,7 +122,10 @@ fn after_any_weather(zoned: bool) {
         for (me, member) in weather.sim.nodes() {
             assert_eq!(member.elected(), best, "seed {seed}: {me}, if {initiator} begins");
         }
+        wide[usize::from(weather.sim.nodes().any(|(_, member)| member.is_wide()))] += 1;
         faults.iter_mut().zip(weather.faults).for_each(|(all, one)| *all += one);
     }
     assert!(faults.iter().all(|kind| *kind > 5_000), "{faults:?}");
+    let enough = if zoned { wide.iter().all(|runs| *runs > 100) } else { wide[1] == 0 };
+    assert!(enough, "in the end {wide:?} were not wide, and wide");
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
+use conclave_protocols::zone::ZONE_MAX;
 use conclave_protocols::{Epoch, Incarnation, PodUid, version};
 
 use crate::page::{cells, table};
@@ -24,7 +25,8 @@ pub(crate) fn section() -> String {
 
 A group has at most {MEMBERS_MAX} members. Two things grow with them. The **record** of a view lists all, in an annotation of
 one Lease, and Kubernetes lets all annotations of an object have {} bytes together. A usual member has a name of 22
-characters and one address; the longest that is admitted has 253 characters and 16 addresses of IPv6. The **leader** sends a
+characters and one address; the longest that is admitted has 253 characters, 16 addresses of IPv6
+and a zone of {ZONE_MAX} characters; a usual one states none. The **leader** sends a
 heartbeat to each of them and hears its promise, each {} ms by default, and sends the record to each at the beginning of
 a view. Superpeers carry none of this: they take over locks, and nothing else.\n\n",
         whole(ANNOTATIONS_MAX),
@@ -67,15 +69,15 @@ the promises of a part, which a leader lease must not depend on while one of the
 }
 
 fn usual() -> MemberInfo {
-    member("orders-6c5d8f7b9-x2x4k".to_owned(), vec!["10.244.113.201:7071"])
+    member("orders-6c5d8f7b9-x2x4k".to_owned(), vec!["10.244.113.201:7071"], None)
 }
 
 fn longest() -> MemberInfo {
     let address = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535";
-    member("a".repeat(253), vec![address; 16])
+    member("a".repeat(253), vec![address; 16], Some("z".repeat(ZONE_MAX)))
 }
 
-fn member(name: String, addresses: Vec<&str>) -> MemberInfo {
+fn member(name: String, addresses: Vec<&str>, zone: Option<String>) -> MemberInfo {
     let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
     let info = MemberInfo {
         incarnation: Incarnation { pod: PodUid(u128::MAX), run: u64::MAX },
@@ -83,6 +85,7 @@ fn member(name: String, addresses: Vec<&str>) -> MemberInfo {
         addresses: addresses.into_iter().map(address).collect(),
         priority: i32::MIN,
         capacity: u32::MAX,
+        zone,
         seniority: 1_000_000,
         protocol: (version::FIRST, version::LATEST),
     };

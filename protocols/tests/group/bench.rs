@@ -10,7 +10,7 @@ use conclave_protocols::member::message::{
 use conclave_protocols::member::{
     Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, OfService, Timer,
 };
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register::{MemoryRegister, time_term};
@@ -110,14 +110,31 @@ impl Bench {
         bench
     }
 
+    /// Members that discovery finds, in the zones that letters name: whom they elect leads.
+    pub(crate) fn unarbitrated(zones: &'static str, capacities: &[u32], policy: Policy) -> Self {
+        let policy = Policy { arbiter: Arbiter::None, ..policy };
+        let mut bench = Self { capacities: capacities.to_vec(), zones, ..Self::new(policy) };
+        let members: Vec<usize> = capacities.iter().map(|_| bench.start()).collect();
+        let found: Vec<MemberInfo> = members.iter().map(|one| bench.started_as(*one)).collect();
+        for member in members {
+            bench.command(member, Command::Peers(found.clone()));
+        }
+        bench.wait(SECOND * 4);
+        bench
+    }
+
+    /// What a member states of itself when it starts.
+    fn started_as(&self, index: usize) -> MemberInfo {
+        let capacity = self.capacities.get(index).copied().unwrap_or_default();
+        let zone = self.zones.get(index..=index).map(str::to_owned);
+        MemberInfo { protocol: self.versions, capacity, zone, ..info(index, 7) }
+    }
+
     /// Another member starts.
     pub(crate) fn start(&mut self) -> usize {
         let index = self.members.len();
         let epoch = self.register.record().map_or(Epoch(0), |record| record.epoch);
-        let capacity = self.capacities.get(index).copied().unwrap_or_default();
-        let zone = self.zones.get(index..=index).map(str::to_owned);
-        let info = MemberInfo { protocol: self.versions, capacity, zone, ..info(index, 7) };
-        let member = Member::new(info, self.policy.clone(), epoch);
+        let member = Member::new(self.started_as(index), self.policy.clone(), epoch);
         self.members.push(member);
         let mut out = Outbox::default();
         self.members[index].start(self.now, &mut out);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use conclave_protocols::MemberId;
 use conclave_protocols::cost;
 use conclave_protocols::election::{AnyMessage, spanning_tree};
 use conclave_protocols::member::message::{
@@ -9,7 +10,7 @@ use conclave_protocols::member::message::{
 };
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy, Topology};
 
-use crate::bench::{Bench, SECOND};
+use crate::bench::{Bench, SECOND, info};
 use crate::named_elections::Named;
 
 /// Three zones of three. The first member leads, and has the highest rank, so gateways of the nomination that follows are
@@ -89,6 +90,17 @@ fn the_death_of_one_gateway_with_the_leader_divides_nobody_also_if_the_leader_wo
     assert_eq!(wide_and_others(&bench).0, 0);
 }
 
+/// A space is no value of a label.
+#[test]
+fn who_states_a_zone_that_cannot_be_one_is_not_taken_in() {
+    for (zones, size) in [("aaa", 3), ("aa ", 2)] {
+        let mut bench = Bench::in_zones(zones, &[0; 2], policy());
+        bench.start();
+        bench.wait(SECOND * 5);
+        assert_eq!(bench.record().members.len(), size);
+    }
+}
+
 #[test]
 fn in_a_full_mesh_everybody_sends_to_other_zones() {
     let policy = Policy { topology: Topology::FullMesh, ..policy() };
@@ -112,17 +124,22 @@ fn one_leads_though_both_gateways_of_a_zone_die_with_the_leader() {
     }
 }
 
-/// Nominees cannot begin a view while no seal arrives.
+/// Nominees cannot begin a view while no seal arrives. There is one more nomination each 825 ms, in which
+/// several members begin, and learn from each other how far numbers are.
 #[test]
-fn the_third_nomination_in_a_view_is_wide_and_the_first_of_the_next_is_not() {
+fn the_third_nomination_in_a_view_is_wide_and_the_first_two_and_the_first_of_the_next_are_not() {
     let mut bench = Bench::in_zones(ZONES, &[0; 9], policy());
     bench.stop(0);
     bench.lost = Some("seal");
-    bench.wait(SECOND * 2);
-    let (wide, others) = wide_and_others(&bench);
-    assert!(wide == 0 && others > 0, "{wide} of the first");
+    for (nomination, until) in [("first", 2), ("second", 1)] {
+        bench.wait(SECOND * until);
+        let (wide, others) = wide_and_others(&bench);
+        assert!(wide == 0 && others > 0, "{wide} of the {nomination}, {others} not");
+        bench.forget();
+    }
     bench.wait(SECOND * 20);
-    assert!(wide_and_others(&bench).0 > 0);
+    let (wide, others) = wide_and_others(&bench);
+    assert!(wide > 0 && others == 0, "{wide} of the third and later ones, {others} not");
     assert_eq!(bench.leader(), None);
     bench.lost = None;
     bench.wait(SECOND * 90);
@@ -136,6 +153,35 @@ fn the_third_nomination_in_a_view_is_wide_and_the_first_of_the_next_is_not() {
     assert!(bench.leader().is_some());
     let (wide, others) = wide_and_others(&bench);
     assert!(wide == 0 && others > 0, "{wide} of the next view");
+}
+
+/// Discovery finds all nine all the time, so each nomination has the number that the one before had. The greatest three
+/// capacities are those of members that are no gateways.
+#[test]
+fn without_an_arbiter_each_that_was_nominated_leads_and_none_of_many_nominations_is_wide() {
+    let mut bench = Bench::unarbitrated(ZONES, &[1, 1, 1, 1, 1, 6, 7, 8, 9], policy());
+    for leader in [8, 7, 6, 5] {
+        assert_eq!(bench.leader(), Some(leader));
+        let (wide, others) = wide_and_others(&bench);
+        assert!(wide == 0 && others > 0, "{wide} when {leader} was nominated");
+        bench.forget();
+        bench.stop(leader);
+        bench.wait(SECOND * 6);
+    }
+}
+
+/// What a nominator sent in another view, and what one sent that is no member.
+#[test]
+fn a_message_of_a_nomination_that_there_is_not_changes_nothing() {
+    let mut bench = Bench::in_zones(ZONES, &[0; 9], policy());
+    let (epoch, member) = (bench.record().epoch, bench.members[3].me());
+    let of = spanning_tree::Index { wide: false, number: 1, source: MemberId(0) };
+    let message = AnyMessage::SpanningTree(spanning_tree::Message::Election { of });
+    let before = bench.members[1].clone();
+    for (from, epoch) in [(member, epoch.next()), (info(20, 7).incarnation, epoch)] {
+        bench.say(from, 1, PeerMessage::Nominator { epoch, message: message.clone() });
+    }
+    assert_eq!(bench.members[1], before);
 }
 
 fn ballots(capacities: &[u32; 9]) -> Named {

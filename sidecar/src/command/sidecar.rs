@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use conclave_protocols::PodUid;
 use conclave_protocols::policy::Policy;
+use conclave_protocols::zone::{ZONE, is_zone};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -31,7 +32,6 @@ use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
 use conclave_pods::inject::{CERTIFICATE_TOKEN_PATH, LEADER_ELECTOR_PORT};
-use conclave_pods::{ZONE, is_zone};
 
 /// The settings of the sidecar, by the pod's manifest.
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use conclave_protocols::election::Place;
 use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::mutex::maekawa::Quorums;
-use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Incarnation, cost};
 
@@ -44,8 +44,11 @@ pub(super) fn election_cost(record: &Record) -> (u32, u32) {
 /// The links among the members that are left, in an election that goes by links.
 fn links_without_leader(record: &Record) -> u64 {
     let view = record.view();
+    // Without an arbiter, who leads is no part of what members know together, and may be a gateway.
+    let leader = record.leader.filter(|_| record.policy.arbiter == Arbiter::Quorum);
+    let electorate = Record { leader, ..record.clone() };
     let ends = view.peers(view.leader).map(|me| {
-        let neighbours = Place::in_record(record, me).neighbours;
+        let neighbours = Place::in_record(&electorate, me).neighbours;
         neighbours.iter().filter(|one| **one != view.leader).count() as u64
     });
     ends.sum::<u64>() / 2
@@ -100,6 +103,19 @@ mod tests {
         }
         assert_eq!(best(Topology::Zones, "aaaaab", 5), of_five(10), "one zone is left");
         assert_eq!(best(Topology::Zones, "aaaaab", 0), of_five(6 + 2));
+    }
+
+    #[test]
+    fn without_an_arbiter_the_leader_may_have_been_a_gateway() {
+        let best = |leader| {
+            let mut record = record(Topology::Zones, "aaabbb", leader);
+            record.policy.arbiter = Arbiter::None;
+            election_cost(&record).0
+        };
+        let of_five = |links| u32::try_from(cost::spanning_tree(5, links)).expect("small");
+        for (leader, links) in [(0, 1 + 3 + 2), (2, 1 + 3 + 4), (4, 3 + 1 + 2), (5, 3 + 1 + 4)] {
+            assert_eq!(best(leader), of_five(links), "{leader} led");
+        }
     }
 
     /// Of members in the zones that letters name; a dash is none.

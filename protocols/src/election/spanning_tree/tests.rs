@@ -357,6 +357,23 @@ fn the_third_computation_of_a_source_is_wide_if_neighbours_were_chosen_and_so_ar
 }
 
 #[test]
+fn a_computation_that_was_outdated_begins_again_with_a_higher_number_and_did_not_come_to_nothing() {
+    let mut member = sparing();
+    for wide in [false, false, true, true] {
+        handle(&mut member, Input::Command(Command::Elect));
+        for _ in 0..3 {
+            let of = member.latest;
+            assert_eq!(of.wide, wide, "{of:?}");
+            let by = Index { number: of.number + 8, source: MemberId(2), ..of };
+            hear(&mut member, 2, Message::Outdated { of, by });
+            assert_eq!(member.latest, Index { number: of.number + 9, ..of });
+        }
+        time_out(&mut member);
+        assert_eq!(member.elected(), Some(ME));
+    }
+}
+
+#[test]
 fn a_wide_computation_takes_over_from_each_that_is_not_and_everybody_is_a_neighbour_in_it() {
     let of = wide(1, 4);
     for first in [election(of), probe(of, None)] {

@@ -1,7 +1,5 @@
 //! The zone of a pod.
 
-use conclave_protocols::record::ZONE_MAX;
-
 /// Whether a text can be the name of a zone: what a label of Kubernetes may have as its value, but not nothing.
 ///
 /// Source: *Labels and Selectors*, Syntax and character set, of the documentation of Kubernetes.
@@ -14,6 +12,9 @@ pub fn is_zone(text: &str) -> bool {
         && text.chars().all(|c| is_end(c) || matches!(c, '-' | '_' | '.'))
 }
 
+/// The longest name of a zone: a label of Kubernetes has no longer value.
+pub const ZONE_MAX: usize = 63;
+
 /// What [`is_zone`] asks for.
 pub const ZONE: &str =
     "1 to 63 letters, digits, `-`, `_` and `.`, with a letter or a digit first and last";
@@ -24,11 +25,11 @@ mod tests {
 
     #[test]
     fn a_zone_is_the_value_of_a_label() {
-        let longest = "z".repeat(63);
+        let longest = "z".repeat(ZONE_MAX);
         for zone in ["a", "7", "eu-central-1a", "Rack_3.west", &longest] {
             assert!(is_zone(zone), "{zone}");
         }
-        let longer = "z".repeat(64);
+        let longer = "z".repeat(ZONE_MAX + 1);
         for wrong in ["", " a", "a b", "-a", "a-", "a.", "_", "zürich", "a/b", &longer] {
             assert!(!is_zone(wrong), "{wrong}");
         }
