@@ -1,0 +1,79 @@
+//! Real sidecars in network namespaces of their own, while most pairs of them are cut off from each other: what an
+//! election along zones sends goes by the links that its topology leaves.
+//!
+//! Each test runs in a network that the machine's is no part of, and that ends with it.
+
+#[path = "zones/group.rs"]
+mod group;
+#[path = "zones/network.rs"]
+mod network;
+
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy};
+
+use self::group::{Group, SIZE, policy};
+use self::network::{in_a_network_of_its_own, star};
+
+/// The leader of the group from its beginning. It and the next three are the most senior, so none is a gateway.
+const FIRST: usize = 0;
+
+/// These have the greatest capacities, in this order.
+const BEST: usize = 1;
+const SECOND: usize = 2;
+const THIRD: usize = 3;
+
+/// A nominee collects seals from all, and leads all, so the pairs of the two that lead in turn are left too.
+#[test]
+fn the_best_of_all_zones_leads_the_group_while_most_pairs_are_cut() {
+    in_a_network_of_its_own(
+        "the_best_of_all_zones_leads_the_group_while_most_pairs_are_cut",
+        || {
+            let mut group = Group::with_candidates();
+            let stars = [FIRST, BEST, SECOND].into_iter().flat_map(|one| star(one, SIZE));
+            group.leave_only(&group.links(FIRST).into_iter().chain(stars).collect());
+            // A ballot opens the links: TLS takes its time when all begin.
+            group.withdraw(BEST, REPORTS);
+            group.wait_until_all_follow(SECOND, Some(REPORTS));
+            for (dies, next) in [(FIRST, BEST), (BEST, SECOND)] {
+                group.kill(dies);
+                group.wait_until_all_follow(next, None);
+            }
+        },
+    );
+}
+
+/// The candidates are all but the one that leads the group, which calls ballots and grants the lead. Besides its pairs
+/// only those of the topology are left.
+#[test]
+fn the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut() {
+    in_a_network_of_its_own(
+        "the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut",
+        || {
+            let mut group = Group::with_candidates();
+            let star = star(FIRST, SIZE);
+            group.leave_only(&group.links_of_candidates(FIRST).into_iter().chain(star).collect());
+            for (withdraws, next) in [(BEST, SECOND), (SECOND, THIRD)] {
+                group.withdraw(withdraws, REPORTS);
+                group.wait_until_all_follow(next, Some(REPORTS));
+            }
+            // The next ballot may be called in a new view, among those that have stated so far that they stand.
+            group.kill(THIRD);
+            group.wait_until_all_follow_another(THIRD, Some(REPORTS));
+            assert_eq!(group.leader(), Some(FIRST));
+        },
+    );
+}
+
+impl Group {
+    /// All but the one that leads the group stand in a named election, and the best of them leads.
+    fn with_candidates() -> Self {
+        let elections = vec![ElectionPolicy::new(REPORTS, ElectionAlgorithm::SpanningTree)];
+        let policy = Policy { elections, ..policy() };
+        let stands = |member| if member == FIRST { vec![] } else { vec![REPORTS.to_owned()] };
+        let group = Self::start(policy, stands);
+        group.wait_until_all_follow(BEST, Some(REPORTS));
+        group.wait_until_so_many_stand(SIZE - 1, REPORTS);
+        group
+    }
+}
+
+const REPORTS: &str = "reports";
