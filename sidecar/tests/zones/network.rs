@@ -103,7 +103,7 @@ impl Network {
     }
 
     /// Drops each packet between two members that are none of these pairs, from now on.
-    pub(crate) fn leave_only(&self, kept: &BTreeSet<Pair>) {
+    pub(crate) fn leave_only(kept: &BTreeSet<Pair>) {
         let both = kept.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]);
         let both = both.map(|(from, to)| format!("{} . {}", address(from), address(to)));
         let both: Vec<String> = both.collect();
@@ -176,7 +176,7 @@ fn feed(command: &mut Command, lines: &str) {
     let mut child = command.stdin(Stdio::piped()).spawn().expect("a program");
     child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("read");
     let status = child.wait().expect("its end");
-    assert!(status.success(), "{name:?}: {status} of\n{lines}");
+    assert!(status.success(), "{}: {status} of\n{lines}", name.display());
 }
 
 /// Of the addresses that are for documents alone.
