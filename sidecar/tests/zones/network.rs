@@ -30,7 +30,7 @@ pub(crate) fn star(one: usize, size: usize) -> impl Iterator<Item = Pair> {
 /// Runs a test of this name in a network namespace of its own, by a process of this program. All namespaces end with
 /// that process, however it ends.
 pub(crate) fn in_a_network_of_its_own(test: &str, run: impl FnOnce()) {
-    if env::var_os(INSIDE).is_some() {
+    if env::var_os(ISOLATED).is_some() {
         return run();
     }
     let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
@@ -43,14 +43,14 @@ pub(crate) fn in_a_network_of_its_own(test: &str, run: impl FnOnce()) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let program = env::current_exe().expect("this program");
     let mut command = Command::new("unshare");
-    command.args(*way).arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    command.args(*way).arg(program).args(["--exact", test, "--nocapture"]).env(ISOLATED, "1");
     assert!(is_done(&mut command), "{test} failed, as its output shows");
 }
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Set in the process that runs a test.
-const INSIDE: &str = "CONCLAVE_IN_A_NETWORK";
+const ISOLATED: &str = "CONCLAVE_IN_A_NETWORK";
 
 /// What all of this takes.
 const TRIAL: &str = "exec >/dev/null 2>&1; unshare --net true && ip link add name br type bridge && ip link add name v0 type veth \
