@@ -14,6 +14,8 @@ mod liars;
 mod lies;
 #[path = "clock/ntp.rs"]
 mod ntp;
+#[path = "clock/pods.rs"]
+mod pods;
 #[path = "clock/promises.rs"]
 mod promises;
 #[path = "clock/rules.rs"]

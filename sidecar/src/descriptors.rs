@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Lets this process have as many descriptors as it needs, if it may. Without one for the next connection, that would
 /// wait until another ends.
-pub(crate) fn allow_enough() {
+pub fn allow_enough() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let most = maximum.map_or(ENOUGH, |maximum| maximum.min(ENOUGH));
     if current.is_some_and(|current| current < most)

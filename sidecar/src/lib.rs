@@ -6,7 +6,7 @@ pub mod claims;
 pub mod clock_page;
 mod clocks;
 pub mod command;
-mod descriptors;
+pub mod descriptors;
 pub mod dev;
 pub mod discovery;
 #[cfg(feature = "fuzzing")]

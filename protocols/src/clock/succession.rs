@@ -14,6 +14,8 @@ pub struct Succession {
     epoch: Epoch,
     members: BTreeSet<Incarnation>,
     leader_lease: Duration,
+    /// No lease of a view that this member was in is extended beyond that.
+    leases_end: LocalTime,
     begins_from: LocalTime,
 }
 
@@ -45,13 +47,13 @@ impl Succession {
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
         let follows_on = is_successor || !next.is_arbitrated;
-        // The leader of a later view waits for a whole lease, and this one read of its own within a third of one.
+        // A member that missed this view may lead a later one, and then waits for a whole lease.
         let leads = next.leads.then(|| raw.after(next.leader_lease / 2));
         transfer.enter(leads, follows_on, next.is_arbitrated);
+        self.leases_end = self.leases_end.max(raw.after(self.leader_lease));
         // Where nobody was left out, the wait of the view before goes on: there is none in the first view.
         if !(is_successor && self.members.is_subset(&next.members)) {
-            let from = raw.after(self.wait(&next));
-            self.begins_from = self.begins_from.max(from);
+            self.begins_from = self.begins_from.max(self.others_may_be_led_until(raw, &next));
         }
         let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
         let is_among_others = !(follows_on && next.members.is_subset(&self.members));
@@ -61,10 +63,10 @@ impl Succession {
         if is_among_others { clock.among_others() } else { clock }
     }
 
-    /// How long members of an earlier view that are not in this one can still be led by the leader of that, whose leases may
-    /// have been longer. Where nothing arbitrates, nobody else's time counts.
-    fn wait(&self, next: &NextView) -> Duration {
-        if next.is_arbitrated { next.leader_lease.max(self.leader_lease) } else { Duration::ZERO }
+    /// Until when members of an earlier view that are not in the next one may still be led by the leader of that, whose
+    /// leases may have been longer. Where nothing arbitrates, nobody else's time counts.
+    fn others_may_be_led_until(&self, raw: LocalTime, next: &NextView) -> LocalTime {
+        if next.is_arbitrated { raw.after(next.leader_lease).max(self.leases_end) } else { raw }
     }
 
     /// The view that it entered last.

@@ -1,180 +1,9 @@
 //! Whether a view may begin another group time, and what becomes of a clock that had the former one.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use conclave_protocols::clock::{
-    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, NextView, State, Succession,
-    Transfer, VirtualClock,
-};
+use conclave_protocols::clock::State;
 use conclave_protocols::policy::ClockAlgorithm;
-use conclave_protocols::protocol::{InputOf, OutboxOf};
-use conclave_protocols::{
-    Effect, Epoch, Incarnation, Input, LocalTime, MemberId, Outbox, PodUid, Protocol, View,
-};
 
-use crate::still::{params, rates};
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000 * MS;
-/// A leader lease.
-const LEASE: u64 = 600 * MS;
-
-/// One process.
-struct Pod {
-    transfer: Transfer,
-    succession: Succession,
-    node: Option<AnyClock>,
-    timers: BTreeMap<AnyTimer, u64>,
-    members: Vec<usize>,
-    is_cut_off: bool,
-}
-
-/// Processes whose raw clocks agree and whose messages take no time. Wall clocks are an hour apart.
-struct Pods {
-    algorithm: ClockAlgorithm,
-    now: u64,
-    all: Vec<Pod>,
-}
-
-impl Pods {
-    fn new(algorithm: ClockAlgorithm, count: i64) -> Self {
-        let pod = |index: i64| Pod {
-            transfer: Transfer::new(VirtualClock::new(index * 3_600_000_000_000, rates())),
-            succession: Succession::default(),
-            node: None,
-            timers: BTreeMap::new(),
-            members: Vec::new(),
-            is_cut_off: false,
-        };
-        Self { algorithm, now: SECOND, all: (1..=count).map(pod).collect() }
-    }
-
-    /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
-    fn enter(&mut self, epoch: u64, base: u64, members: &[usize]) {
-        self.begin(epoch, base, members, members);
-        self.lead(members);
-    }
-
-    /// Some of the members of a view enter it, of which the first leads.
-    fn begin(&mut self, epoch: u64, base: u64, members: &[usize], who: &[usize]) {
-        let size = u32::try_from(members.len()).expect("a small group");
-        let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
-        let ranked = members.iter().enumerate().rev();
-        for (rank, index) in ranked.filter(|(_, index)| who.contains(index)) {
-            let (now, me) = (LocalTime(self.now), id(rank));
-            let pod = &mut self.all[*index];
-            let next = NextView {
-                epoch: view.epoch,
-                base: Some(Epoch(base)),
-                members: members.iter().copied().map(incarnation).collect(),
-                leads: rank == 0,
-                leader_lease: Duration::from_nanos(LEASE),
-                is_arbitrated: true,
-            };
-            let clock = pod.succession.enter(now, next, &mut pod.transfer);
-            pod.members = members.to_vec();
-            pod.timers.clear();
-            let mut node = AnyClock::with(self.algorithm, params(), (me, view), clock);
-            let mut out = Outbox::default();
-            node.start(now, &mut out);
-            pod.node = Some(node);
-            self.carry_out(*index, out);
-        }
-    }
-
-    fn lead(&mut self, members: &[usize]) {
-        for index in members {
-            self.all[*index].transfer.led(LocalTime(self.now + LEASE));
-        }
-    }
-
-    /// So much time passes, in which these have their leases extended.
-    fn pass(&mut self, ns: u64, led: &[usize]) {
-        let end = self.now + ns;
-        while self.now < end {
-            let due = |pod: &Pod| pod.timers.values().min().copied();
-            let next = self.all.iter().filter_map(due).min().unwrap_or(end);
-            self.now = next.max(self.now).min(end).min(self.now + 100 * MS);
-            self.lead(led);
-            for index in 0..self.all.len() {
-                let now = self.now;
-                let fires = |(timer, at): (&AnyTimer, &u64)| (*at <= now).then_some(*timer);
-                let timers: Vec<_> = self.all[index].timers.iter().filter_map(fires).collect();
-                for timer in timers {
-                    self.all[index].timers.remove(&timer);
-                    self.handle(index, Input::Timer(timer));
-                }
-            }
-        }
-    }
-
-    fn handle(&mut self, index: usize, input: InputOf<AnyClock>) {
-        let mut out = Outbox::default();
-        let Some(node) = &mut self.all[index].node else { return };
-        node.handle(LocalTime(self.now), input, &mut out);
-        self.carry_out(index, out);
-    }
-
-    fn carry_out(&mut self, index: usize, mut out: OutboxOf<AnyClock>) {
-        for effect in out.drain() {
-            let now = LocalTime(self.now);
-            let pod = &mut self.all[index];
-            match effect {
-                Effect::Send { to, message } => self.send(index, to, message),
-                Effect::Arm { timer, after } => {
-                    pod.timers.insert(timer, now.after(after).0);
-                }
-                Effect::Disarm(timer) => {
-                    pod.timers.remove(&timer);
-                }
-                Effect::Tell(Event::Adjusted) => {
-                    let clock = pod.node.as_ref().map(|node| node.clock().clone());
-                    pod.transfer.adjusted(now, &clock.expect("it runs"));
-                }
-                Effect::Tell(Event::Stated(known)) => assert!(pod.transfer.stated(now, *known)),
-                Effect::Tell(Event::Compared(_)) => {}
-            }
-        }
-    }
-
-    fn send(&mut self, index: usize, to: MemberId, message: AnyMessage) {
-        let from = &self.all[index];
-        let rank = from.members.iter().position(|member| *member == index).expect("a member");
-        let to = from.members[to.0 as usize];
-        let is_heard = self.all[to].succession.epoch() == from.succession.epoch()
-            && !from.is_cut_off
-            && !self.all[to].is_cut_off;
-        if is_heard {
-            self.handle(to, Input::Message { from: id(rank), message });
-        }
-    }
-
-    fn map(&self, index: usize) -> ClockMap {
-        self.all[index].transfer.map()
-    }
-
-    fn state(&self, index: usize) -> State {
-        self.map(index).reading(self.now).state
-    }
-
-    fn shown(&self, index: usize) -> i64 {
-        self.map(index).now_ns(self.now)
-    }
-
-    fn are_apart(&self, one: usize, two: usize) -> bool {
-        let error = |index| self.map(index).error_ns(self.now).unwrap_or(u64::MAX / 2);
-        self.shown(one).abs_diff(self.shown(two)) > error(one) + error(two)
-    }
-}
-
-fn incarnation(index: usize) -> Incarnation {
-    Incarnation { pod: PodUid(index as u128 + 1), run: 1 }
-}
-
-fn id(rank: usize) -> MemberId {
-    MemberId(u32::try_from(rank).expect("a small group"))
-}
+use crate::pods::{LEASE, MS, Pods, SECOND};
 
 /// The first alone, and then with four others, of which none has the time yet.
 fn grown(algorithm: ClockAlgorithm) -> Pods {
@@ -262,6 +91,33 @@ fn a_leader_that_never_had_a_lease_in_its_view_shows_no_time_beside_another() {
             assert!(both != [true, true] || !pods.are_apart(0, 1), "{algorithm:?}");
         }
         let states = [0, 1].map(|index| pods.state(index));
+        assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
+    }
+}
+
+/// The same leader follows another in the next view, which it is cut off from before it has a lease there.
+#[test]
+fn who_led_a_view_without_a_lease_shows_nothing_in_the_next_before_it_has_one() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = Pods::new(algorithm, 8);
+        pods.enter(1, 0, &[0]);
+        pods.pass(300 * MS, &[0]);
+        pods.enter(2, 1, &[0, 1]);
+        pods.pass(10 * SECOND, &[0, 1]);
+        pods.pass(2 * LEASE, &[]);
+        pods.all[0].is_cut_off = true;
+        pods.begin(3, 2, &[0, 1], &[0]);
+        pods.pass(LEASE, &[]);
+        assert_eq!(
+            pods.state(0),
+            State::Unsynchronised,
+            "{algorithm:?}: the other may be elsewhere"
+        );
+        pods.begin(4, 3, &[1, 0, 5, 6, 7], &[0]);
+        assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
+        pods.enter(5, 4, &[5, 6, 7]);
+        pods.pass(2 * LEASE, &[5, 6, 7]);
+        let states = [0, 5].map(|index| pods.state(index));
         assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
     }
 }

@@ -77,6 +77,13 @@ fn leases_of_the_view_before_may_have_been_longer_and_no_wait_becomes_shorter() 
         (50, brief(view(5, 4, &[3]))),
     ];
     assert_eq!(begins_from(&views), [35, 45, 45, 53]);
+    // Who was left out only later may have been led from the first of them.
+    let later = [
+        (20, view(2, 1, &[1, 2, 3])),
+        (30, brief(view(3, 2, &[1, 2, 3, 4]))),
+        (31, brief(view(4, 3, &[3, 4]))),
+    ];
+    assert_eq!(begins_from(&later), [35, 35, 45]);
 }
 
 /// Nobody outside the view counts. But a member of it may have missed one while there was an arbiter: it is asked before.

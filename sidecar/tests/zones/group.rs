@@ -13,6 +13,7 @@ use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::{ElectionAlgorithm, Policy, Timing, Topology};
 use conclave_protocols::{Epoch, MemberId, PodUid, View};
 use conclave_sidecar::application::Application;
+use conclave_sidecar::descriptors;
 use conclave_sidecar::group::{Election, Group as Handle};
 use conclave_sidecar::http::Listeners;
 use conclave_sidecar::identity::{Issuer, LocalAuthority, Renewal};
@@ -44,7 +45,7 @@ const TIMING: Timing = Timing {
 };
 
 /// For whatever is waited for.
-const DEADLINE: Duration = Duration::from_secs(180);
+const DEADLINE: Duration = Duration::from_secs(90);
 
 pub(crate) fn policy() -> Policy {
     Policy {
@@ -97,6 +98,7 @@ impl Group {
         let leases = MemoryLeases::new(uncut);
         let authority = Arc::new(LocalAuthority::new().expect("an authority"));
         let shared = Shared { policy, register, leases, authority };
+        descriptors::allow_enough();
         let network = Network::of(SIZE);
         let mut group = Self { network, members: Vec::new(), shared, runtime };
         for member in 0..SIZE {
@@ -143,7 +145,7 @@ impl Group {
     }
 
     /// Who leads the group, if all that live follow it.
-    pub(crate) fn leader(&self) -> Option<usize> {
+    fn leader(&self) -> Option<usize> {
         let followed: BTreeSet<Option<usize>> = self.followed(None).into_iter().collect();
         followed.first().copied().flatten().filter(|_| followed.len() == 1)
     }
