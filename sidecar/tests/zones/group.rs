@@ -175,6 +175,12 @@ impl Group {
         wait_until(all, || format!("not {many} stand: {:?}", known()));
     }
 
+    /// How many messages all that live sent in the last ballot.
+    pub(crate) fn sent_in(&self, election: &str) -> u64 {
+        let last = self.living().filter_map(|one| one.election(Some(election))?.last);
+        last.map(|ballot| ballot.messages).sum()
+    }
+
     fn wait_until_all_are_in(&self) {
         let size = self.members.len();
         let views = || self.living().map(|one| one.handle.status().borrow().members.len());
