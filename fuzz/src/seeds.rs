@@ -127,6 +127,7 @@ fn record() -> Record {
         base: Some(Epoch(1)),
         held: None,
         timing: Timing::default(),
+        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy::default(),
         nonce: 7,
     }

@@ -183,6 +183,7 @@ pub fn lost_record(conclave: &Conclave, nonce: u64) -> Record {
         ..Policy::default()
     });
     let (epoch, ceiling) = (number(status.epoch), number(status.ceiling));
+    let timing = longest(&policy.timing, &status);
     Record {
         version: RECORD_VERSION,
         epoch: Epoch(epoch),
@@ -194,7 +195,8 @@ pub fn lost_record(conclave: &Conclave, nonce: u64) -> Record {
         base_unknown: true,
         base: None,
         held: None,
-        timing: longest(&policy.timing, &status),
+        timing,
+        longest_leader_lease: timing.leader_lease,
         policy,
         nonce,
     }

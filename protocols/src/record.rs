@@ -4,6 +4,7 @@ mod held;
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,9 @@ pub struct Record {
     pub held: Option<Vec<LeftHold>>,
     /// The waits that hold in this view, whatever the policy states.
     pub timing: Timing,
+    /// No leader lease of this view lasts longer, nor any of an earlier view that its leader knew of.
+    #[serde(deserialize_with = "crate::time::read_wait")]
+    pub longest_leader_lease: Duration,
     /// The policy of this view.
     pub policy: Policy,
     /// Drawn for every write, so that a writer finds out whether its own was carried out.

@@ -3,8 +3,8 @@
 //! Each map of the group clock is published as soon as it is there. The page shows the course of the clock: a map
 //! agrees with the one before for [`ClockMap::SWITCH_NS`], and so does the page. If that moment is missed, or if this is
 //! a new life whose page still states the time of the one before, the page goes on as it was and is slewed to the clock,
-//! and the error that it states covers the difference. Where that is too great, nothing is published until what the page
-//! states is void.
+//! and the error that it states covers the difference. Where that is too great, the page is set if it is behind, after it has
+//! stated nothing; if it is ahead, it states nothing until the clock has come near, or what it stated would be void.
 
 mod plan;
 #[cfg(test)]
@@ -30,6 +30,8 @@ pub struct ClockPage {
     writer: Writer,
     clock: OsClock,
     domain: u64,
+    /// What readers may have seen: no time that is stated falls behind it before it is void.
+    stated: Words,
 }
 
 /// What came of a map.
@@ -63,7 +65,8 @@ impl ClockPage {
         if writer.published().clock_domain != domain {
             state_nothing(&mut writer, domain);
         }
-        Ok(Self { writer, clock, domain })
+        let stated = *writer.published();
+        Ok(Self { writer, clock, domain, stated })
     }
 
     /// Publishes each map of the group clock, until there are no more.
@@ -100,21 +103,17 @@ impl ClockPage {
     /// Publishes a map, as it is to be read from now on.
     fn publish(&mut self, map: &ClockMap, facts: &Facts) -> Outcome {
         let now = self.clock.raw().0;
-        let (words, begins_anew) = match plan(
-            map,
-            self.writer.published(),
-            now,
-            Params::from(&facts.policy).rates(),
-        ) {
+        let rates = Params::from(&facts.policy).rates();
+        let (words, begins_anew) = match plan(map, &self.stated, now, rates) {
             Plan::Keep => return Outcome::Kept,
             Plan::Wait => {
-                debug!(
-                    "the clock page states another time than the group clock: it is kept until that is void"
-                );
+                debug!("the clock page has stated a later time than the group clock shows");
+                state_nothing(&mut self.writer, self.domain);
                 return Outcome::Refused;
             }
             Plan::Nothing => {
                 state_nothing(&mut self.writer, self.domain);
+                self.stated = *self.writer.published();
                 return Outcome::Published;
             }
             Plan::State { words, begins_anew } => (words, begins_anew),
@@ -123,7 +122,10 @@ impl ClockPage {
             state_nothing(&mut self.writer, self.domain);
         }
         match self.writer.publish(&self.with(words, facts, now)) {
-            Ok(()) => Outcome::Published,
+            Ok(()) => {
+                self.stated = *self.writer.published();
+                Outcome::Published
+            }
             Err(error @ (Refused::TooLate { .. } | Refused::GoesBack)) => {
                 debug!(%error, "publish on the clock page");
                 Outcome::Refused

@@ -306,9 +306,10 @@ impl Cristian {
     /// Until the next time.
     fn rest(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Client { tries, best, quick, .. } = &mut self.role else { return };
-        (*tries, *best, *quick) = (0, None, quick.saturating_sub(1));
+        let is_set = self.clock.is_synchronised();
+        (*tries, *best, *quick) = (0, None, quick.saturating_sub(u32::from(is_set)));
         let asked = self.asked;
-        let is_quick = *quick > 0 || !self.clock.is_synchronised();
+        let is_quick = *quick > 0 || !is_set;
         let rest = self.params.interval().saturating_sub(now - asked).max(PAUSE);
         out.arm(Timer::Attempt, if is_quick { PAUSE } else { rest });
     }
@@ -458,5 +459,6 @@ const TRIES: u32 = 4;
 const TRIES_BEFORE_SET: u32 = 16;
 /// W: between two attempts, and between the first readings in a view.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A client reads twice in quick succession when a view begins: its second request confirms the server.
-const QUICK: u32 = 2;
+/// So often a client reads in quick succession once its clock is set in a view: its second request confirms the server, and a
+/// later one brings the word that all have the time.
+const QUICK: u32 = 8;

@@ -1,7 +1,7 @@
 //! A member's virtual clock: how it takes corrections, and how a leader's becomes group time.
 //!
-//! Before it was first synchronised it may be set; nobody reads it yet. After that it is never set
-//! and never goes back: a clock that is ahead runs slower until the surplus is gone.
+//! Before it was first synchronised it may be set; nobody reads it yet. After that it never goes back: a clock that is ahead
+//! runs slower until the surplus is gone. It is set forward only where nothing was known any more of the time that it had.
 
 use super::correction::{ByOthers, Correction, Shown};
 use super::course::{Bound, Course, Known, Line};
@@ -189,11 +189,10 @@ impl VirtualClock {
         compared: LocalTime,
     ) {
         (self.map.known, self.ahead_ns) = (known, ahead_ns);
-        self.map.void_from = u64::MAX;
         // However little is known, group time is no faster than it may be.
         let fastest = ppb(self.rates(now).follower_growth()).plus(known.path.fastest(now.0));
         self.map.known.bound.last = known.bound.last.min(fastest);
-        self.set_if_new(self.target(now.0));
+        self.set(now, self.target(now.0));
         self.map.synced_raw = Some(compared.0);
         self.aim(now.0);
     }
@@ -272,8 +271,7 @@ impl VirtualClock {
         error_ns: Option<u64>,
     ) {
         let target = Line::straight(now.0, self.map.now_ns(now.0).saturating_add(delta_ns));
-        self.set_if_new(target);
-        self.map.void_from = u64::MAX;
+        self.set(now, target);
         self.map.synced_raw = Some(since.0);
         match error_ns {
             Some(error_ns) => {
@@ -407,11 +405,15 @@ impl VirtualClock {
         }
     }
 
-    /// Sets a clock that nobody has read yet.
-    fn set_if_new(&mut self, target: Line) {
-        if self.map.synced_raw.is_none() {
+    /// Sets a clock that nobody has read yet, and one that has lapsed and is behind: it states no time, and is to go on from a
+    /// later one.
+    fn set(&mut self, now: LocalTime, target: Line) {
+        let has_lapsed = self.map.void_from == 0;
+        let is_behind = self.map.now_ns(now.0) < target.at(now.0);
+        if !self.was_set() || has_lapsed && is_behind {
             self.map.shown = Course::even(target);
         }
+        self.map.void_from = u64::MAX;
     }
 
     /// Where the clock is to be at a reading and after it.

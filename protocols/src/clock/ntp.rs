@@ -287,8 +287,9 @@ impl Ntp {
             return;
         }
         self.select(now, out);
-        self.burst = self.burst.saturating_sub(1);
-        let is_quick = self.burst > 0 || !self.clock.is_synchronised();
+        let is_set = self.clock.is_synchronised();
+        self.burst = self.burst.saturating_sub(u32::from(is_set));
+        let is_quick = self.burst > 0 || !is_set;
         let interval = self.params.interval().saturating_sub(now - polled).max(PAUSE);
         out.arm(Timer::Poll, if is_quick { PAUSE } else { interval });
     }
@@ -495,6 +496,6 @@ impl Named for Message {
 const UNSYNCHRONISED: u8 = 16;
 /// MAXDIST: a server whose root distance is longer is not selected.
 const MAXDIST_NS: u64 = 1_000_000_000;
-/// How many polls follow one another quickly when a view begins.
+/// How many polls follow one another quickly once the clock is set in a view.
 const BURST: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);

@@ -6,16 +6,13 @@ use std::time::Duration;
 use super::discipline::VirtualClock;
 use super::transfer::Transfer;
 use crate::ids::{Epoch, Incarnation};
-use crate::time::LocalTime;
+use crate::time::{LocalTime, hold};
 
 /// The view that a member is in, and since when its leader may begin a group time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Succession {
     epoch: Epoch,
     members: BTreeSet<Incarnation>,
-    leader_lease: Duration,
-    /// No lease of a view that this member was in is extended beyond that.
-    leases_end: LocalTime,
     begins_from: LocalTime,
 }
 
@@ -28,10 +25,12 @@ pub struct NextView {
     pub base: Option<Epoch>,
     /// Its members.
     pub members: BTreeSet<Incarnation>,
-    /// Whether the member that enters it leads it.
-    pub leads: bool,
+    /// If the member that enters it leads it: a raw reading from before any later view began.
+    pub leads_since: Option<LocalTime>,
     /// How long a leader lease lasts in it.
     pub leader_lease: Duration,
+    /// How long one lasts at most in it and in those before.
+    pub longest_leader_lease: Duration,
     /// Whether only a view with a majority of the one before can follow it.
     pub is_arbitrated: bool,
 }
@@ -47,26 +46,18 @@ impl Succession {
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
         let follows_on = is_successor || !next.is_arbitrated;
-        // A member that missed this view may lead a later one, and then waits for a whole lease.
-        let leads = next.leads.then(|| raw.after(next.leader_lease / 2));
+        // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
+        let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);
-        self.leases_end = self.leases_end.max(raw.after(self.leader_lease));
         // Where nobody was left out, the wait of the view before goes on: there is none in the first view.
         if !(is_successor && self.members.is_subset(&next.members)) {
-            self.begins_from = self.begins_from.max(self.others_may_be_led_until(raw, &next));
+            self.begins_from = self.begins_from.max(others_may_be_led_until(raw, &next));
         }
         let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
         let is_among_others = !(follows_on && next.members.is_subset(&self.members));
         self.epoch = next.epoch;
         self.members = next.members;
-        self.leader_lease = next.leader_lease;
         if is_among_others { clock.among_others() } else { clock }
-    }
-
-    /// Until when members of an earlier view that are not in the next one may still be led by the leader of that, whose
-    /// leases may have been longer. Where nothing arbitrates, nobody else's time counts.
-    fn others_may_be_led_until(&self, raw: LocalTime, next: &NextView) -> LocalTime {
-        if next.is_arbitrated { raw.after(next.leader_lease).max(self.leases_end) } else { raw }
     }
 
     /// The view that it entered last.
@@ -78,4 +69,10 @@ impl Succession {
     pub fn begins_from(&self) -> LocalTime {
         self.begins_from
     }
+}
+
+/// Until when members of an earlier view that are not in the next one may still be led by the leader of that. Where nothing
+/// arbitrates, nobody else's time counts.
+fn others_may_be_led_until(raw: LocalTime, next: &NextView) -> LocalTime {
+    if next.is_arbitrated { raw.after(next.longest_leader_lease) } else { raw }
 }

@@ -90,6 +90,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let policy = own.or_else(|| latest.map(|record| &record.policy))?.clone();
         members.sort_by_key(MemberInfo::rank_key);
         let epoch = fingerprint(members.iter().map(|info| info.incarnation));
+        let before = latest.map(|record| record.longest_leader_lease).unwrap_or_default();
         Some(Record {
             version: RECORD_VERSION,
             epoch,
@@ -102,6 +103,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             base: None,
             held: None,
             timing: policy.timing,
+            longest_leader_lease: policy.timing.leader_lease.max(before),
             policy,
             nonce: 0,
         })

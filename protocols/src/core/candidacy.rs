@@ -98,8 +98,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if record.epoch >= self.latest_known() && !record.base_unknown {
             return record;
         }
-        let mine = self.record.as_ref().map_or(self.policy.timing, |known| known.timing);
-        Record { base_unknown: true, timing: record.timing.longest(mine), ..record }
+        let known = self.record.as_ref();
+        let mine = known.map_or(self.policy.timing, |known| known.timing);
+        let longest = known.map_or(mine.leader_lease, |known| known.longest_leader_lease);
+        Record {
+            base_unknown: true,
+            timing: record.timing.longest(mine),
+            longest_leader_lease: record.longest_leader_lease.max(longest),
+            ..record
+        }
     }
 
     /// The register holds nothing: there never was a view, or it was lost and is not to be taken

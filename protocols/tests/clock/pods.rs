@@ -35,6 +35,8 @@ pub(crate) struct Pods {
     pub(crate) algorithm: ClockAlgorithm,
     pub(crate) now: u64,
     pub(crate) all: Vec<Pod>,
+    /// When the leader that enters next asked the register, if not just now.
+    pub(crate) asked: Option<u64>,
 }
 
 impl Pods {
@@ -47,7 +49,7 @@ impl Pods {
             members: Vec::new(),
             is_cut_off: false,
         };
-        Self { algorithm, now: SECOND, all: (1..=count).map(pod).collect() }
+        Self { algorithm, now: SECOND, all: (1..=count).map(pod).collect(), asked: None }
     }
 
     /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
@@ -60,6 +62,7 @@ impl Pods {
     pub(crate) fn begin(&mut self, epoch: u64, base: u64, members: &[usize], who: &[usize]) {
         let size = u32::try_from(members.len()).expect("a small group");
         let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
+        let asked = LocalTime(self.asked.take().unwrap_or(self.now));
         let ranked = members.iter().enumerate().rev();
         for (rank, index) in ranked.filter(|(_, index)| who.contains(index)) {
             let (now, me) = (LocalTime(self.now), id(rank));
@@ -68,8 +71,9 @@ impl Pods {
                 epoch: view.epoch,
                 base: Some(Epoch(base)),
                 members: members.iter().copied().map(incarnation).collect(),
-                leads: rank == 0,
+                leads_since: (rank == 0).then_some(asked),
                 leader_lease: Duration::from_nanos(LEASE),
+                longest_leader_lease: Duration::from_nanos(LEASE),
                 is_arbitrated: true,
             };
             let clock = pod.succession.enter(now, next, &mut pod.transfer);

@@ -108,6 +108,7 @@ fn record(members: usize, member: &MemberInfo) -> usize {
         base: Some(Epoch(1_000_000)),
         held: None,
         timing: policy.timing,
+        longest_leader_lease: policy.timing.leader_lease,
         policy,
         nonce: u64::MAX,
     };

@@ -284,6 +284,8 @@ fn rule_36_a_shorter_wait_comes_into_force_when_no_belief_outlasts_it() {
     }
     bench.wait(SECOND * 5);
     assert_eq!(bench.record().timing.leader_lease, leader_lease);
+    let longest = bench.record().longest_leader_lease;
+    assert_eq!(longest, Policy::default().timing.leader_lease, "those of the view before were");
     assert_eq!(bench.leader(), Some(0));
     let notified = bench.notified.iter().filter(|(member, _)| *member == 0);
     let all = notified

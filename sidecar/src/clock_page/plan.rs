@@ -11,35 +11,38 @@ use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, Sta
 pub(super) enum Plan {
     /// The clock was never synchronised: the page stays as it is.
     Keep,
-    /// What the page states is too far from the clock: it stays until that is void.
+    /// The page stated a later time, which is too far from the clock to be slewed: it is to state nothing until that would be
+    /// void, or the clock has come near.
     Wait,
     /// Too little is known of group time: the page is to state nothing.
     Nothing,
-    /// This is to be stated; after the page has stated nothing, if it begins anew.
+    /// This is to be stated; after the page has stated nothing, if time does not go on from what it stated.
     State { words: Words, begins_anew: bool },
 }
 
-/// What a map is on a page that states something already, at a reading of the raw clock.
-pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
+/// What a map is on a page that stated something already, at a reading of the raw clock.
+pub(super) fn plan(map: &ClockMap, stated: &Words, now: u64, rates: Rates) -> Plan {
     let Some(synced) = map.synced_raw else { return Plan::Keep };
     let latest = synced.saturating_add(VOID_NS).min(map.void_from.saturating_sub(1));
     if now > latest || map.error_ns(now).is_none_or(|error| error > ERROR_MAX_NS) {
         return Plan::Nothing;
     }
-    let is_stated = published.at(now).status != Status::Unknown;
-    let shown = if is_stated { followed(map, published, now, rates) } else { map.shown };
-    let words = Words {
-        status: stated(map.reading(now).state),
-        stale_after_raw: synced.saturating_add(map.fresh_for_ns),
-        ..within(map, &shown, now, latest)
+    let words = |shown: &Course| {
+        let words = Words {
+            status: status(map.reading(now).state),
+            stale_after_raw: synced.saturating_add(map.fresh_for_ns),
+            ..within(map, shown, now, latest)
+        };
+        let void_after_raw = until_void(&words, now, latest)?;
+        Some(Words { void_after_raw, ..words })
     };
-    let begins_anew = !is_stated && published.status != Stated::Unknown;
-    match until_void(&words, now, latest) {
-        Some(void_after_raw) => {
-            Plan::State { words: Words { void_after_raw, ..words }, begins_anew }
-        }
-        None => Plan::Wait,
-    }
+    let before = stated.at(now);
+    let is_stated = before.status != Status::Unknown;
+    let followed = is_stated.then(|| words(&followed(map, stated, now, rates))).flatten();
+    let begins_anew = followed.is_none();
+    let is_later = is_stated && before.time_ns > map.now_ns(now);
+    let anew = || if is_later { None } else { words(&map.shown) };
+    followed.or_else(anew).map_or(Plan::Wait, |words| Plan::State { words, begins_anew })
 }
 
 /// The course of the clock, as readers can follow it who follow the page.
@@ -174,7 +177,7 @@ fn until_void(words: &Words, now: u64, latest: u64) -> Option<u64> {
     is_small(least).then_some(least)
 }
 
-fn stated(state: State) -> Stated {
+fn status(state: State) -> Stated {
     match state {
         State::Unsynchronised => Stated::Unknown,
         // A reader sees by its own clock which of the two it is.

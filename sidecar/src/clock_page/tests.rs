@@ -290,11 +290,12 @@ fn a_new_life_goes_on_with_the_page_and_shows_no_time_before_one_that_was_read()
         let (raw, ns) = now_ns();
         let mut life = ClockPage::open(&path, clock).unwrap();
         state_nothing(&mut life.writer, life.domain);
+        life.stated = *life.writer.published();
         assert_eq!(life.publish(&synchronised(raw, ns), &facts), Outcome::Published);
         drop(life);
         let mut next = ClockPage::open(&path, clock).unwrap();
         let before = *next.writer.published();
-        let mut map = synchronised(raw, ns + off_ns);
+        let map = synchronised(raw, ns + off_ns);
         let mut unsynchronised = map;
         unsynchronised.synced_raw = None;
         assert_eq!(next.publish(&unsynchronised, &facts), Outcome::Kept);
@@ -309,12 +310,26 @@ fn a_new_life_goes_on_with_the_page_and_shows_no_time_before_one_that_was_read()
         let met = words.at(begins + SECOND);
         assert!(met.time_ns.abs_diff(map.now_ns(begins + SECOND)) <= 1, "{met:?}");
         assert!((40_000..140_000).contains(&words.at(begins).error_ns), "{words:?}");
-        // Another second is too far, and it may be behind.
-        map.shown.first.ns -= SECOND.cast_signed();
-        (map.shown.then, map.shown.last) = (map.shown.first, map.shown.first);
-        map.known.path = map.shown;
-        assert_eq!(next.publish(&map, &facts), Outcome::Refused);
-        assert_eq!(*next.writer.published(), words);
+        // A second less is too far, and behind: what readers may have seen is later.
+        let good = map;
+        let ahead = synchronised(raw, ns + off_ns + SECOND.cast_signed());
+        let behind = synchronised(raw, ns + off_ns - SECOND.cast_signed());
+        let now =
+            || Reader::open(&path).unwrap().words().map(|words| words.at(words.published_raw));
+        for _ in 0..2 {
+            assert_eq!(next.publish(&behind, &facts), Outcome::Refused);
+            assert_eq!(now().map(|now| now.status), Some(Status::Unknown));
+        }
+        assert_eq!(next.publish(&good, &facts), Outcome::Published);
+        let words = Reader::open(&path).unwrap().words().unwrap();
+        let begins = words.published_raw;
+        assert!(words.at(begins).time_ns >= before.at(begins).time_ns);
+        // A second more is too far as well: the page is set.
+        assert_eq!(next.publish(&ahead, &facts), Outcome::Published);
+        let words = Reader::open(&path).unwrap().words().unwrap();
+        let begins = words.published_raw;
+        assert_eq!(words.at(begins).time_ns, ahead.now_ns(begins));
+        assert!(words.at(begins).error_ns < 1_000);
     }
 }
 

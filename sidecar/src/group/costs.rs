@@ -143,6 +143,7 @@ mod tests {
             base: Some(Epoch(0)),
             held: None,
             timing: Timing::default(),
+            longest_leader_lease: Timing::default().leader_lease,
             policy: Policy {
                 election: ElectionAlgorithm::SpanningTree,
                 topology,

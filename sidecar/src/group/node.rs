@@ -412,6 +412,7 @@ impl PodNode {
                     self.timers.set(PodTimer::Believers, at.now);
                 }
             }
+            Event::Confirmed(asked) => self.time.confirmed = asked,
             Event::Grace(until) => self.book.grace(until),
             Event::Full(full) => self.book.group_is_full(full),
             Event::Lease(lease) => {
@@ -422,7 +423,6 @@ impl PodNode {
             Event::Left => self.left = true,
             Event::Met(_)
             | Event::Grants(_)
-            | Event::Confirmed(_)
             | Event::Elected { .. }
             | Event::Suspected(_)
             | Event::Trusted { .. }

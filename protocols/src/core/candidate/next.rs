@@ -51,6 +51,8 @@ impl Candidate {
         let runs = |held: &TableHold| outside(held.holder) && !held.is_closure();
         let none_runs = !self.carried(now).holds.iter().any(runs);
         let epoch = self.next_epoch(knows.seen);
+        let timing = self.next_timing(now, members.len(), policy.timing, knows);
+        let before = base.map(|base| base.longest_leader_lease).unwrap_or_default();
         let record = Record {
             version: RECORD_VERSION,
             epoch,
@@ -61,7 +63,8 @@ impl Candidate {
             base_unknown: false,
             base: Some(base.map(|base| base.is_followed_by(epoch)).unwrap_or_default()),
             held: None,
-            timing: self.next_timing(now, members.len(), policy.timing, knows),
+            timing,
+            longest_leader_lease: timing.leader_lease.max(before),
             members,
             policy,
             nonce,

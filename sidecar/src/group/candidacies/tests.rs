@@ -230,6 +230,7 @@ fn record(epoch: u64) -> Record {
         base: Some(Epoch(0)),
         held: None,
         timing: Timing::default(),
+        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy { elections, ..Policy::default() },
         nonce: 0,
     }

@@ -22,12 +22,14 @@ pub(super) struct GroupTime {
     transfer: Transfer,
     succession: Succession,
     leader: Option<Incarnation>,
+    /// When the register was asked that confirmed the view the last time.
+    pub(super) confirmed: LocalTime,
 }
 
 impl GroupTime {
     pub(super) fn new(clock: VirtualClock) -> Self {
         let (transfer, succession) = (Transfer::new(clock), Succession::default());
-        Self { sync: None, transfer, succession, leader: None }
+        Self { sync: None, transfer, succession, leader: None, confirmed: LocalTime(0) }
     }
 }
 
@@ -44,13 +46,17 @@ impl PodNode {
         rank: MemberId,
         around: &mut impl Surroundings,
     ) {
+        let leads = record.leader == Some(self.me);
+        let since_asked = at.now.0.saturating_sub(self.time.confirmed.0);
+        let asked = LocalTime(at.raw.0.saturating_sub(since_asked));
         let time = &mut self.time;
         let next = NextView {
             epoch: record.epoch,
             base: record.base,
             members: record.incarnations().collect(),
-            leads: record.leader == Some(self.me),
+            leads_since: leads.then_some(asked),
             leader_lease: record.timing.leader_lease,
+            longest_leader_lease: record.longest_leader_lease,
             is_arbitrated: record.policy.arbiter == Arbiter::Quorum,
         };
         let clock = time.succession.enter(at.raw, next, &mut time.transfer);

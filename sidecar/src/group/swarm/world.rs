@@ -385,9 +385,13 @@ impl World {
             );
             let Some(view) = self.entered.get(&index).copied() else { continue };
             self.had_time.insert((node, self.lines[&view].begun));
-            if reading.state != clock::State::Disrupted {
-                stated.push((index, view, time, error));
-            }
+            // Raw clocks are as they are assumed to be, and what a clock states contradicts nothing.
+            assert_ne!(
+                reading.state,
+                clock::State::Disrupted,
+                "seed {seed} at {now:?}: pod {index}"
+            );
+            stated.push((index, view, time, error));
         }
         for (place, (pod, view, time, error)) in stated.iter().enumerate() {
             for (peer, other_view, other, others) in &stated[..place] {

@@ -116,6 +116,7 @@ fn record() -> Record {
         base: Some(Epoch(8)),
         held: Some(vec![held]),
         timing: Timing::default(),
+        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy { locks, ..Policy::default() },
         nonce: 7,
     }
