@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::announced::{Announced, MemberChanges};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, RequestNumber};
 use crate::protocol::Named;
-use crate::record::{MemberInfo, Record};
+use crate::record::MemberInfo;
 use crate::register;
 use crate::time::LocalTime;
 use crate::version;
@@ -186,7 +187,7 @@ pub struct Admission {
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Announcement {
     /// The view as the register has it.
-    pub record: Record,
+    pub record: Announced,
     /// Who held what when the view before ended.
     pub carried: Table,
 }
