@@ -27,7 +27,7 @@ fn longest(number: u64) -> MemberInfo {
         capacity: u32::MAX,
         zone: Some("z".repeat(ZONE_MAX)),
         seniority: u64::MAX,
-        protocol: (u16::MAX, u16::MAX),
+        protocol: (1, u16::MAX),
     }
 }
 
