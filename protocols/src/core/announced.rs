@@ -32,7 +32,7 @@ pub struct MemberChanges {
     pub gone: Vec<MemberId>,
     /// Those that were not there before as they are.
     pub joins: Vec<MemberInfo>,
-    /// Of all members of the view: whoever comes to another list needs the whole.
+    /// Of all members of the view: a member that comes to another list needs the whole.
     pub digest: u64,
 }
 

@@ -27,7 +27,7 @@ pub enum Message<B, N> {
 /// A message between members. Later versions append to it, and change nothing ([`version`]).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum PeerMessage<B, N> {
-    /// "I want to be a member." To everybody in the recorded view.
+    /// "I want to be a member." To the leader of the recorded view, and in turn to some of the others.
     Join(Box<MemberInfo>),
     /// "I heard you; the leader will see to it." Keeps a joiner from taking us all for dead.
     Noted,

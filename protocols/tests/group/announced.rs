@@ -1,7 +1,7 @@
 //! What the beginning of a view costs: a member of the view before gets what has changed, any other the whole record.
 
 use conclave_protocols::member::message::{Announced, MemberChanges, Message, PeerMessage};
-use conclave_protocols::member::{Command, Event, Node};
+use conclave_protocols::member::{Command, Event};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{ADMITTED_MAX, Record};
 use conclave_protocols::{Epoch, MemberId};
@@ -151,24 +151,23 @@ fn changes_that_do_not_fit_are_answered_with_a_question_and_change_nothing() {
     assert!(*floor >= Epoch(1));
 }
 
-/// A member without an arbiter does not know what it is asked to switch to, and asks for the whole.
+/// A member without an arbiter does not know what it is asked to switch to, and asks for the whole: even somebody that it
+/// would not follow otherwise.
 #[test]
 fn a_member_without_an_arbiter_asks_for_the_whole_of_a_view_with_one() {
-    let mut bench = Bench::unarbitrated("", &[0, 0], Policy { generation: 1, ..Policy::default() });
-    let leader = bench.leader().expect("one leads");
-    let follower = 1 - leader;
+    let policy = Policy { generation: 1, ..Policy::default() };
+    let mut bench = Bench::unarbitrated("", &[0, 0, 0], policy);
+    assert_eq!(bench.leader(), Some(2), "the highest");
     let epoch = Epoch(40);
     let policy = Policy { generation: 2, arbiter: Arbiter::Quorum, ..Policy::default() };
-    let known = bench.members[follower].record().expect("it follows").clone();
+    let known = bench.members[0].record().expect("it follows").clone();
     let record = Record { epoch, base: Some(Epoch(36)), members: vec![], policy, ..known };
     let members = MemberChanges { gone: vec![], joins: vec![], digest: 7 };
     bench.forget();
-    let stranger = info(9, 7).incarnation;
-    bench.say(stranger, follower, heartbeat_of(epoch, Announced::Changes { record, members }));
-    let to = Node::Member(stranger);
-    let asks = Message::Peer(PeerMessage::Refusal { floor: Epoch(39) });
-    assert!(bench.sent.contains(&(bench.node(follower), to, asks)));
-    assert_eq!(bench.members[follower].arbiter(), Arbiter::None);
+    let lower = bench.members[1].me();
+    bench.say(lower, 0, heartbeat_of(epoch, Announced::Changes { record, members }));
+    assert_eq!(bench.sent(0, 1, "refusal"), [&PeerMessage::Refusal { floor: Epoch(39) }]);
+    assert_eq!(bench.members[0].arbiter(), Arbiter::None);
 }
 
 /// A crowd is taken in by several changes, each of which costs the members before no more than the joiners.
@@ -191,4 +190,29 @@ fn a_crowd_joins_in_several_changes() {
     let steps: Vec<usize> = sizes.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(steps.iter().all(|step| *step <= ADMITTED_MAX), "{sizes:?}");
     all_follow(&bench, &[]);
+}
+
+#[test]
+fn a_joiner_asks_the_leader_and_in_turn_some_of_the_others() {
+    let mut bench = Bench::new(Policy::default());
+    for _ in 0..40 {
+        bench.start();
+    }
+    bench.wait(SECOND * 4);
+    assert_eq!(bench.record().members.len(), 40);
+    bench.lost = Some("join");
+    bench.forget();
+    let joiner = bench.start();
+    let asked = |bench: &Bench| -> Vec<usize> {
+        (0..40)
+            .flat_map(|member| bench.sent(joiner, member, "join").into_iter().map(move |_| member))
+            .collect()
+    };
+    let first = asked(&bench);
+    assert_eq!((first.len(), first[0]), (17, 0), "the leader, and 16 others");
+    bench.wait(bench.record().timing.heartbeat * 8);
+    let mut all = asked(&bench);
+    assert!(all.len() <= 5 * 17, "{}", all.len());
+    all.dedup();
+    assert_eq!(all.len(), 40);
 }
