@@ -34,11 +34,11 @@ pub struct ConclaveStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderStatus>,
     /// How many members the current view has.
-    #[schemars(range(min = 0, max = 256))]
+    #[schemars(range(min = 0, max = 512))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<i32>,
     /// How many members are in a pod that is ready.
-    #[schemars(range(min = 0, max = 256))]
+    #[schemars(range(min = 0, max = 512))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_members: Option<i32>,
     /// `readyMembers` and `members` as one text, such as `4/5`.

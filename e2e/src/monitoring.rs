@@ -63,7 +63,7 @@ const SMALLER: [(&str, &str); 8] = [
     ("[15m]", "[30s]"),
     ("[1h]", "[30s]"),
     ("offset 1h", "offset 30s"),
-    ("(conclave_members)) > 230", "(conclave_members)) > 3"),
+    ("(conclave_members)) > 460", "(conclave_members)) > 3"),
     ("(conclave_locks_wanted) > 40000", "(conclave_locks_wanted) > 30"),
     ("conclave_lock_waiters > 8000", "conclave_lock_waiters > 20"),
     ("kept_timestamp_seconds > 600", "kept_timestamp_seconds > 45"),

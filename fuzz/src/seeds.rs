@@ -6,8 +6,8 @@ use std::{fs, io};
 use bytes::Bytes;
 use conclave_protocols::election::{self, chang_roberts, spanning_tree};
 use conclave_protocols::member::message::{
-    Admission, Announcement, ElectionMessage, Envelope, Heartbeat, LeaderList, Leave, LockMessage,
-    OfElection, PeerMessage, ServiceMessage, Table,
+    Admission, Announced, Announcement, ElectionMessage, Envelope, Heartbeat, LeaderList, Leave,
+    LockMessage, MemberChanges, OfElection, PeerMessage, ServiceMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -55,7 +55,8 @@ pub fn made() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 }
 
 fn messages() -> Vec<(&'static str, PeerMessage)> {
-    let announcement = Announcement { record: record(), carried: Table::default() };
+    let announcement =
+        Announcement { record: Announced::Whole(record()), carried: Table::default() };
     let heartbeat = Heartbeat {
         epoch: Epoch(12),
         seq: 1,
@@ -65,8 +66,14 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         extended: None,
         announcement: Some(Box::new(announcement)),
     };
+    let members = MemberChanges { gone: vec![MemberId(1)], joins: vec![member(2)], digest: 7 };
+    let changed = Record { members: vec![], ..record() };
+    let record = Announced::Changes { record: changed, members };
+    let announcement = Announcement { record, carried: Table::default() };
+    let changes = Heartbeat { announcement: Some(Box::new(announcement)), ..heartbeat.clone() };
     vec![
         ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat))),
+        ("heartbeat-with-changes", PeerMessage::Heartbeat(Box::new(changes))),
         ("join", PeerMessage::Join(Box::new(member(2)))),
         ("leave", PeerMessage::Leave(Box::new(leave()))),
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),

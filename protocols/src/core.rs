@@ -20,6 +20,7 @@
 mod activation;
 mod admission;
 mod advisory;
+mod announced;
 mod belief;
 mod calls;
 mod candidacy;

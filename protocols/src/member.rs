@@ -25,8 +25,9 @@ pub type Timer = core::Timer<election::AnyTimer>;
 /// What members send to each other.
 pub mod message {
     pub use crate::core::message::{
-        Admission, Announcement, Changes, Envelope, Extended, HandOver, Heartbeat, LeaderList,
-        Leave, List, ListItem, Metadata, Note, Promise, Seal, Table, TableHold,
+        Admission, Announced, Announcement, Changes, Envelope, Extended, HandOver, Heartbeat,
+        LeaderList, Leave, List, ListItem, MemberChanges, Metadata, Note, Promise, Seal, Table,
+        TableHold,
     };
     use crate::core::message::{Message as AnyMessage, PeerMessage as AnyPeerMessage};
     use crate::election;

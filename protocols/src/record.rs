@@ -123,9 +123,10 @@ impl Record {
         version::common(self.versions().chain([joiner.protocol])).is_some()
     }
 
-    /// Whether the view has as many members as a group can have.
-    pub fn is_full(&self) -> bool {
-        self.members.len() >= MEMBERS_MAX
+    /// Whether the group can have a member more, and this one.
+    pub fn has_room_for(&self, joiner: &MemberInfo) -> bool {
+        let bytes: usize = self.members.iter().map(MemberInfo::bytes_most).sum();
+        self.members.len() < MEMBERS_MAX && bytes + joiner.bytes_most() <= MEMBER_BYTES_MAX
     }
 
     /// All incarnations, by rank.
@@ -157,34 +158,56 @@ impl Record {
         self.leader.is_none() && !self.base_unknown
     }
 
-    /// The members of a group's first view: the one that begins it.
-    pub fn first_members(me: &MemberInfo) -> Vec<MemberInfo> {
-        vec![MemberInfo { seniority: 1, ..me.clone() }]
+    /// The members of a group's first view: the one that begins it, then those that followed it before there was an
+    /// arbiter.
+    pub fn first_members(
+        me: &MemberInfo,
+        follow: impl IntoIterator<Item = MemberInfo>,
+    ) -> Vec<MemberInfo> {
+        let first = MemberInfo { seniority: 1, ..me.clone() };
+        admit(vec![first], 1, follow, MEMBERS_MAX)
     }
 
-    /// The members of the next view: those that stay, by their seniority, then the joiners. A joiner that
-    /// would leave them no version that all speak is left out.
+    /// The members of the next view: those that stay, by their seniority, then the joiners. One that would leave them
+    /// no version that all speak, or finds no room, is left out. So is one after [`ADMITTED_MAX`] others, until the
+    /// next view; but not where a view without an arbiter ends, whose members keep their places in line, nor after a
+    /// group was closed.
     pub fn succession(
         &self,
         stays: impl Fn(Incarnation) -> bool,
         joiners: impl IntoIterator<Item = MemberInfo>,
     ) -> Vec<MemberInfo> {
-        let mut members: Vec<MemberInfo> =
-            self.members.iter().filter(|info| stays(info.incarnation)).cloned().collect();
-        let mut seniority = self.members.iter().map(|info| info.seniority).max().unwrap_or(0);
-        for joiner in joiners {
-            let versions = members.iter().map(|info| info.protocol).chain([joiner.protocol]);
-            if members.len() < MEMBERS_MAX
-                && version::common(versions).is_some()
-                && members.iter().all(|info| info.incarnation != joiner.incarnation)
-            {
-                seniority += 1;
-                members.push(MemberInfo { seniority, ..joiner });
-            }
-        }
-        members.sort_by_key(MemberInfo::rank_key);
-        members
+        let members = self.members.iter().filter(|info| stays(info.incarnation)).cloned().collect();
+        let seniority = self.members.iter().map(|info| info.seniority).max().unwrap_or(0);
+        let goes_on = self.policy.arbiter == Arbiter::Quorum && !self.is_closed();
+        admit(members, seniority, joiners, if goes_on { ADMITTED_MAX } else { MEMBERS_MAX })
     }
+}
+
+/// So many of those who want to join become members too, as far as there is room. `seniority`: of the latest.
+fn admit(
+    mut members: Vec<MemberInfo>,
+    mut seniority: u64,
+    joiners: impl IntoIterator<Item = MemberInfo>,
+    most: usize,
+) -> Vec<MemberInfo> {
+    let most = MEMBERS_MAX.min(members.len() + most);
+    let mut bytes: usize = members.iter().map(MemberInfo::bytes_most).sum();
+    for joiner in joiners {
+        let versions = members.iter().map(|info| info.protocol).chain([joiner.protocol]);
+        let needs = joiner.bytes_most();
+        if members.len() < most
+            && bytes + needs <= MEMBER_BYTES_MAX
+            && version::common(versions).is_some()
+            && members.iter().all(|info| info.incarnation != joiner.incarnation)
+        {
+            bytes += needs;
+            seniority = seniority.saturating_add(1);
+            members.push(MemberInfo { seniority, ..joiner });
+        }
+    }
+    members.sort_by_key(MemberInfo::rank_key);
+    members
 }
 
 impl MemberInfo {
@@ -194,6 +217,19 @@ impl MemberInfo {
         self.name.len() <= 253 && self.addresses.len() <= 16 && is_zone
     }
 
+    /// So many bytes it has in the register, at the most: as JSON, with a comma.
+    fn bytes_most(&self) -> usize {
+        let escaped = |byte: u8| match byte {
+            0..0x20 => 6,
+            b'"' | b'\\' => 2,
+            _ => 1,
+        };
+        let text = |text: &str| text.bytes().map(escaped).sum::<usize>();
+        let address = |address: &SocketAddr| if address.is_ipv4() { 24 } else { 61 };
+        let addresses: usize = self.addresses.iter().map(address).sum();
+        MEMBER_BYTES + text(&self.name) + self.zone.as_deref().map_or(0, text) + addresses
+    }
+
     /// What ranks go by: the higher, the higher.
     pub fn rank_key(&self) -> (i32, Reverse<u64>, Incarnation) {
         (self.priority, Reverse(self.seniority), self.incarnation)
@@ -201,4 +237,18 @@ impl MemberInfo {
 }
 
 /// The most members that a group has.
-pub const MEMBERS_MAX: usize = 256;
+pub const MEMBERS_MAX: usize = 512;
+
+/// So many may join with one change of the view. Each of them needs the whole record, and the members of the view before
+/// only what has changed; so that the beginning of a view costs no more than that. View changes come a second apart.
+pub const ADMITTED_MAX: usize = 64;
+
+/// For all members there are so many bytes in the record. All annotations of a Lease together may have 256 KiB; a
+/// policy, the locks of a closed group and what others have put there need the rest.
+const MEMBER_BYTES_MAX: usize = 208 << 10;
+
+/// What a member has in the record besides its texts, at the most.
+const MEMBER_BYTES: usize = 230;
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 #[path = "group/advisory.rs"]
 mod advisory;
+#[path = "group/announced.rs"]
+mod announced;
 #[path = "group/at_scale.rs"]
 mod at_scale;
 #[path = "group/belief.rs"]

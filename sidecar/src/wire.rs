@@ -25,7 +25,7 @@ const HIGHEST: u16 = version::LATEST + if cfg!(feature = "next-version") { 1 } e
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
 
-/// The longest frame: a view of 256 members with as many locks as a group may have, of the longest names.
+/// The longest frame: a view of as many members and locks as a group may have, of the longest names.
 const FRAME_MAX: usize = 32 << 20;
 
 /// One frame.

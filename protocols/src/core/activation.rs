@@ -15,6 +15,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let nonce = self.register.nonce();
         let Role::Candidate(candidate) = &self.role else { return };
         let record = candidate.next_record(now, nonce, self.knows());
+        if record.rank(self.me.incarnation).is_none() {
+            // A joiner that found nobody alive, and there is no place for it beside those that have sealed since.
+            return self.withdraw(now, out);
+        }
         let Some(candidate) = self.candidate() else { return };
         let version = candidate.begin_to_write();
         out.disarm(Timer::Candidacy);
@@ -86,9 +90,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let former = candidate.former_leader(me).filter(|former| written.rank(*former).is_none());
         let epoch = written.epoch;
         let beside = candidate.is_beside() || self.known_beside(&written).is_some();
-        let base = candidate.base().map(|base| base.epoch);
-        let left =
-            |(_, leave): &(&Incarnation, &Leave)| base.is_some_and(|base| leave.counts_in(base));
+        let base = candidate.base().cloned();
+        let in_base = |leave: &Leave| base.as_ref().is_some_and(|b| leave.counts_in(b.epoch));
+        let left = |(_, leave): &(&Incarnation, &Leave)| in_base(leave);
         let left: Vec<Incarnation> = self.leaves.iter().filter(left).map(|(m, _)| *m).collect();
         let takes_over = candidate.former_leader(me).is_some();
         if let Some(from) = candidate.belief_of_the_former_ends(now, me) {
@@ -98,7 +102,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             // Who is about to end leads for a moment: nobody is notified, so that nobody waits for that.
             self.belief.set_ends(self.going != Going::Stays);
         }
-        self.take_lead(now, sent, ViewStart { record: written, carried, grace_until }, out);
+        let start = ViewStart { record: written, base, carried, grace_until };
+        self.take_lead(now, sent, start, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
                 leader.note_joiner(now, info);

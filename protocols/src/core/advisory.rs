@@ -126,7 +126,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Some(HandOver { table, grace, .. }) => (table, now.after(grace)),
             None => (Table::default(), now.after(record.timing.leader_lease)),
         };
-        self.take_lead(now, now, ViewStart { record, carried, grace_until }, out);
+        let start = ViewStart { record, base: None, carried, grace_until };
+        self.take_lead(now, now, start, out);
     }
 
     /// The leader begins a new view when others were found, or the policy was changed.

@@ -7,6 +7,7 @@ use super::{
     Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
 };
 use crate::ids::Incarnation;
+use crate::policy::Timing;
 use crate::record::{MEMBERS_MAX, MemberInfo, Record};
 use crate::register::Value;
 use crate::time::LocalTime;
@@ -36,10 +37,20 @@ impl Joiners {
     }
 }
 
+/// How often a joiner asks.
+fn ask_period(timing: Timing) -> Duration {
+    timing.heartbeat * 2
+}
+
+/// How many members a joiner asks at a time besides the leader. If hundreds asked hundreds, that would be most of what a
+/// large group sends.
+const ASKED_AT_ONCE: usize = 16;
+
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Whether this member is in no view because the group has as many members as it can have.
     pub fn is_one_too_many(&self) -> bool {
-        let full = |record: &Record| record.is_full() && record.rank(self.me()).is_none();
+        let full =
+            |record: &Record| !record.has_room_for(&self.me) && record.rank(self.me()).is_none();
         matches!(self.role, Role::Joiner { .. }) && self.record.as_ref().is_some_and(full)
     }
 
@@ -91,7 +102,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let first = self.record.is_none();
         if news || first {
             self.record = Some(record);
-            self.ask_to_join(out);
+            self.ask_to_join(now, out);
         }
     }
 
@@ -106,11 +117,21 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Asks everybody in the recorded view: its leader will see to it.
-    fn ask_to_join(&self, out: &mut Out<S, N>) {
+    /// Asks the leader of the recorded view, which will see to it, and some of the others, each time the next ones:
+    /// one that lives shows that this member is not alone.
+    fn ask_to_join(&self, now: LocalTime, out: &mut Out<S, N>) {
         let Some(record) = &self.record else { return };
+        let me = self.me.incarnation;
+        let others: Vec<Incarnation> =
+            record.others(me).filter(|other| Some(*other) != record.leader).collect();
+        let turn = (now - LocalTime::default()).as_nanos()
+            / ask_period(record.timing).as_nanos().max(1)
+            + u128::from(me.run);
+        let first = usize::try_from(turn % others.len().max(1) as u128).unwrap_or(0);
+        let asked = others.iter().cycle().skip(first * ASKED_AT_ONCE);
+        let asked = asked.take(others.len().min(ASKED_AT_ONCE)).copied();
         let join = PeerMessage::Join(Box::new(self.me.clone()));
-        say_each(record.others(self.me.incarnation), &join, out);
+        say_each(record.leader.filter(|leader| *leader != me).into_iter().chain(asked), &join, out);
     }
 
     /// Asks again; or begins a view, if nobody of the recorded one was heard of for long.
@@ -120,7 +141,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.begin_nomination(now, out);
         }
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
-        out.arm(Timer::Join, timing.heartbeat * 2);
+        out.arm(Timer::Join, ask_period(timing));
         // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
         // Joiners that started together do not all try at once, and one that rests or is about to end last.
         let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
@@ -130,7 +151,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if alone && self.record.is_some() && may {
             self.begin_candidacy(now, None, out);
         } else {
-            self.ask_to_join(out);
+            self.ask_to_join(now, out);
             self.read_register(now, out);
         }
     }
@@ -157,7 +178,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         match &mut self.role {
             Role::Leader(leader) => {
-                if leader.record().is_full() && leader.record().rank(from).is_none() {
+                let record = leader.record();
+                if !record.has_room_for(&info) && record.rank(from).is_none() {
                     out.tell(Event::Ignored("full"));
                 }
                 leader.note_joiner(now, info);

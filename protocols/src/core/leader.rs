@@ -14,7 +14,7 @@ use self::heartbeats::Heartbeats;
 pub(super) use self::heartbeats::KnownOf;
 pub(super) use self::task::{Reasons, Task};
 use super::joining::Joiners;
-use super::message::{HandOver, Leave, Promise, Table};
+use super::message::{HandOver, Leave, MemberChanges, Promise, Table};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Timing;
 use crate::record::{MemberInfo, Record};
@@ -24,6 +24,8 @@ use crate::time::{LocalTime, hold};
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Leader {
     record: Record,
+    /// What is other about its members than in the view that it was made from.
+    changes: Option<MemberChanges>,
     carried: Table,
     heartbeats: Heartbeats,
     /// Until when each member's promise surely lasts (rule 9).
@@ -59,6 +61,8 @@ pub(super) struct Leader {
 /// What a view begins with.
 pub(super) struct ViewStart {
     pub(super) record: Record,
+    /// What the register held before.
+    pub(super) base: Option<Record>,
     /// Who held and who waited when the view before ended.
     pub(super) carried: Table,
     pub(super) grace_until: LocalTime,
@@ -89,9 +93,10 @@ pub(super) struct LeaseState {
 
 impl Leader {
     pub(super) fn new(now: LocalTime, start: ViewStart) -> Self {
-        let ViewStart { record, carried, grace_until } = start;
+        let ViewStart { record, base, carried, grace_until } = start;
         Self {
             settled: record.settled,
+            changes: base.and_then(|base| record.changes_since(&base)),
             record,
             carried,
             heartbeats: Heartbeats::default(),
@@ -136,9 +141,8 @@ impl Leader {
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
     pub(super) fn leader_lease_until(&self) -> LocalTime {
         let mut promises: Vec<LocalTime> = self.promised.values().copied().collect();
-        promises.sort_unstable();
-        let needed = self.record.promises_needed();
-        promises.iter().rev().nth(needed - 1).copied().unwrap_or_default()
+        let place = promises.len().checked_sub(self.record.promises_needed());
+        place.map(|place| *promises.select_nth_unstable(place).1).unwrap_or_default()
     }
 
     /// Rule 8: the leader's own promise obeys the same rules.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::announced::{Announced, MemberChanges};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, RequestNumber};
 use crate::protocol::Named;
-use crate::record::{MemberInfo, Record};
+use crate::record::MemberInfo;
 use crate::register;
 use crate::time::LocalTime;
 use crate::version;
@@ -26,7 +27,7 @@ pub enum Message<B, N> {
 /// A message between members. Later versions append to it, and change nothing ([`version`]).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum PeerMessage<B, N> {
-    /// "I want to be a member." To everybody in the recorded view.
+    /// "I want to be a member." To the leader of the recorded view, and in turn to some of the others.
     Join(Box<MemberInfo>),
     /// "I heard you; the leader will see to it." Keeps a joiner from taking us all for dead.
     Noted,
@@ -186,7 +187,7 @@ pub struct Admission {
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Announcement {
     /// The view as the register has it.
-    pub record: Record,
+    pub record: Announced,
     /// Who held what when the view before ended.
     pub carried: Table,
 }

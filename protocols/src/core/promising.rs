@@ -1,6 +1,6 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Heartbeat, LeaderList, Promise};
+use super::message::{Heartbeat, LeaderList, Promise, Table};
 use super::{Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
@@ -24,8 +24,19 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return out.tell(Event::Ignored("resigned"));
         }
         let epoch = heartbeat.epoch;
-        let announced = heartbeat.announcement.as_ref().map(|announcement| &announcement.record);
-        if let Some(record) = announced.filter(|r| r.policy.arbiter != self.arbiter()) {
+        let (announced, carried) = match heartbeat.announcement {
+            Some(new) => {
+                let record = new.record.on_top_of(self.record.as_ref());
+                if record.is_none() && self.is_advisory() {
+                    // What it is of decides whether this member prefers it.
+                    return Self::asks_for_the_whole(from, epoch, out);
+                }
+                (record, new.carried)
+            }
+            None => (None, Table::default()),
+        };
+        let switches = |record: &&Record| record.policy.arbiter != self.arbiter();
+        if let Some(record) = announced.as_ref().filter(switches) {
             if !self.may_switch(now, from, record) {
                 // What the register states decides.
                 if !self.is_advisory() && epoch > self.floor() {
@@ -46,21 +57,18 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
             self.goes_on_following(out);
         } else {
-            let Some(announcement) = heartbeat.announcement else {
-                // Of no view before this one: it may yet enter this.
-                let floor = Epoch(epoch.0.saturating_sub(1));
-                say(from, PeerMessage::Refusal { floor }, out);
-                return out.tell(Event::Ignored("unannounced"));
+            let Some(record) = announced else {
+                return Self::asks_for_the_whole(from, epoch, out);
             };
-            if !self.fits(&announcement.record, epoch, from) {
+            if !self.fits(&record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
             let grace = heartbeat.list.as_ref().map(|list| list.grace).unwrap_or_default();
-            if let Some(base) = self.keeps_to_a_view(now, &announcement.record, grace) {
+            if let Some(base) = self.keeps_to_a_view(now, &record, grace) {
                 say(from, PeerMessage::SealRefused { base }, out);
                 return out.tell(Event::Ignored("older base"));
             }
-            self.enter_view(now, *announcement, out);
+            self.enter_view(now, record, &carried, out);
             self.promises.hear_first(heartbeat.seq);
         }
         self.end_nominations(out);
@@ -70,6 +78,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         self.promise(now, from, (epoch, heartbeat.seq), heartbeat.list, out);
         self.hear_admission(now, from, epoch, heartbeat.admission, out);
+    }
+
+    /// Rule 41: a leader of a view that this member does not know is to announce it, whole. It is of no view before
+    /// that one: it may yet enter it.
+    fn asks_for_the_whole(leader: Incarnation, epoch: Epoch, out: &mut Out<S, N>) {
+        let floor = Epoch(epoch.0.saturating_sub(1));
+        say(leader, PeerMessage::Refusal { floor }, out);
+        out.tell(Event::Ignored("unannounced"));
     }
 
     /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
@@ -117,8 +133,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// Enters a view that another leads; refuses everything below it from now on.
-    fn enter_view(&mut self, now: LocalTime, announcement: Announcement, out: &mut Out<S, N>) {
-        let Announcement { record, carried } = announcement;
+    fn enter_view(&mut self, now: LocalTime, record: Record, carried: &Table, out: &mut Out<S, N>) {
         self.step_down(now, out);
         self.go_by(now, record.policy.arbiter, out);
         self.adopt_policy(&record);
@@ -130,7 +145,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         for info in &record.members {
             out.tell(Event::Met(Box::new(info.clone())));
         }
-        self.begin_view(now, &record, &carried, out);
+        self.begin_view(now, &record, carried, out);
         out.tell(Event::Installed(Box::new(record.clone())));
         self.lineage.goes_on(&record);
         self.tell_what_was_followed(now, &record, out);

@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 
+use conclave_protocols::member::message::{
+    Admission, Announced, Announcement, Heartbeat, LeaderList, MemberChanges, PeerMessage, Table,
+};
 use conclave_protocols::policy::Policy;
-use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
+use conclave_protocols::record::{ADMITTED_MAX, MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
 use conclave_protocols::zone::ZONE_MAX;
-use conclave_protocols::{Epoch, Incarnation, PodUid, version};
+use conclave_protocols::{Epoch, Incarnation, MemberId, PodUid, version};
 
 use crate::page::{cells, table};
 use crate::sent::Mean;
@@ -23,50 +26,69 @@ pub(crate) fn section() -> String {
     let mut text = format!(
         "### What limits a group
 
-A group has at most {MEMBERS_MAX} members. Two things grow with them. The **record** of a view lists all, in an annotation of
+A group has at most {MEMBERS_MAX} members. Three things grow with them. The **record** of a view lists all, in an annotation of
 one Lease, and Kubernetes lets all annotations of an object have {} bytes together. A usual member has a name of 22
 characters and one address; the longest that is admitted has 253 characters, 16 addresses of IPv6
 and a zone of {ZONE_MAX} characters; a usual one states none. The **leader** sends a
-heartbeat to each of them and hears its promise, each {} ms by default, and sends the record to each at the beginning of
-a view. Superpeers carry none of this: they take over locks, and nothing else.\n\n",
+heartbeat to each of them and hears its promise, each {} ms by default. And at the **beginning of a view** it announces
+the record to each: what has changed, to those that were in the view before, and the whole to others
+(rule 41 of [views.md](views.md)). That is why one change admits {ADMITTED_MAX} members at most. Superpeers carry none of
+this: they take over locks, and nothing else.
+
+The last three columns are the bytes that the leader sends at the beginning of a view of n usual members: if one of the view
+before is gone, if {ADMITTED_MAX} of the n have joined, and if everybody needs the whole, as it is without an arbiter and after
+the record was lost.\n\n",
         whole(ANNOTATIONS_MAX),
         policy.timing.heartbeat.as_millis(),
     );
+    let have_joined = format!("{ADMITTED_MAX} have joined");
     text += &table(&[
         "n",
         "record in bytes, usual members",
         "longest members",
         "heartbeats and promises a second at the leader",
-        "bytes that it sends at the beginning of a view, at most",
+        "one is gone",
+        &have_joined,
+        "all whole",
     ]);
-    for members in [3, 50, MEMBERS_MAX, 512, 1_000, 10_000] {
-        let [usual, longest] = [usual(), longest()].map(|member| record(members, &member));
+    for members in [3, 50, 256, MEMBERS_MAX, 1_000, 10_000] {
+        let [usual, longest] = [usual(), longest()].map(|member| json(&record(members, &member)));
+        let joined = (members > ADMITTED_MAX).then(|| whole(begins(members, 0, ADMITTED_MAX)));
         text += &cells(&[
             whole(members),
             whole(usual),
             whole(longest),
             beats(members as u64).to_string(),
-            whole(usual * (members - 1)),
+            whole(begins(members, 1, 0)),
+            joined.unwrap_or_else(|| "–".to_owned()),
+            whole(begins(members, 0, members - 1)),
         ]);
     }
     let most = |member: &MemberInfo| {
-        let each = record(2, member) - record(1, member);
-        (ANNOTATIONS_MAX - record(0, member)) / each
+        let admits = |members: &usize| record(*members, member).has_room_for(member);
+        (1..).find(|members| !admits(members)).expect("a group has a limit")
     };
     let (usual_most, longest_most) = (most(&usual()), most(&longest()));
-    assert!(usual_most > MEMBERS_MAX, "a group as large as can be fits its register");
+    assert_eq!(usual_most, MEMBERS_MAX, "a group as large as can be fits its register");
+    let longest = json(&record(longest_most, &longest()));
+    assert!(longest < ANNOTATIONS_MAX * 9 / 10, "there is room for the rest: {longest}");
     let rest = format!(
         "
-About {} usual members fit into the record, and {} of the longest: there a write fails, and the view stays as it is. A
+The members may have 208 KiB of the annotations together, since a policy, the locks of a closed group and what others write
+on the Lease need the rest. {} usual members have room there, and {} of the longest. A joiner that would need more stays out,
+is told that the group is full, and keeps nobody else out. A
 group of more members than the record holds would need a record that names the members by one digest, and the list where
 all can read it: in one object for some hundred members each, or with each member, which proves by the digest that it is
 one. It would also need heartbeats that a leader does not send to all by itself: by a tree, or by superpeers that each collect
-the promises of a part, which a leader lease must not depend on while one of them may be slow.\n\n",
+the promises of a part, which a leader lease must not depend on while one of them may be slow.\n\n{MEASURED}",
         whole(usual_most),
         whole(longest_most),
     );
     text + &rest
 }
+
+/// What was measured by hand.
+const MEASURED: &str = "";
 
 fn usual() -> MemberInfo {
     member("orders-6c5d8f7b9-x2x4k".to_owned(), vec!["10.244.113.201:7071"], None)
@@ -93,10 +115,39 @@ fn member(name: String, addresses: Vec<&str>, zone: Option<String>) -> MemberInf
     info
 }
 
-/// How many bytes the record of so many has in the annotation.
-fn record(members: usize, member: &MemberInfo) -> usize {
+/// The bytes of what the leader of so many usual members announces, if so many of the view before are gone, and so many of
+/// these were not in it.
+fn begins(members: usize, gone: u32, joined: usize) -> usize {
+    let all = record(members, &usual());
+    let joins = vec![usual(); joined];
+    let without = Record { members: vec![], ..all.clone() };
+    let changed =
+        MemberChanges { gone: (0..gone).map(MemberId).collect(), joins, digest: u64::MAX };
+    let changes = Announced::Changes { record: without, members: changed };
+    let stay = members - 1 - joined;
+    stay * heartbeat(changes) + joined * heartbeat(Announced::Whole(all))
+}
+
+/// The bytes of a heartbeat that announces this.
+fn heartbeat(record: Announced) -> usize {
+    let epoch = Epoch(1_000_000);
+    let announcement = Box::new(Announcement { record, carried: Table::default() });
+    let message = PeerMessage::Heartbeat(Box::new(Heartbeat {
+        epoch,
+        seq: 1,
+        admission: Admission { open: false, ceiling: epoch, full: false },
+        list: Some(LeaderList::default()),
+        listed: 0,
+        extended: None,
+        announcement: Some(announcement),
+    }));
+    postcard::to_stdvec(&message).expect("plain data").len()
+}
+
+/// A record of so many.
+fn record(members: usize, member: &MemberInfo) -> Record {
     let policy = Policy::default();
-    let record = Record {
+    Record {
         version: RECORD_VERSION,
         epoch: Epoch(1_000_000),
         ceiling: Epoch(1_000_000),
@@ -111,8 +162,12 @@ fn record(members: usize, member: &MemberInfo) -> usize {
         longest_leader_lease: policy.timing.leader_lease,
         policy,
         nonce: u64::MAX,
-    };
-    serde_json::to_string(&record).expect("plain data").len()
+    }
+}
+
+/// How many bytes a record has in the annotation.
+fn json(record: &Record) -> usize {
+    serde_json::to_string(record).expect("plain data").len()
 }
 
 fn whole(count: usize) -> String {

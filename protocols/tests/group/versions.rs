@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::Event;
 use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::member::{Event, Node};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::version::{FIRST, NEXT};
 
-use crate::bench::{Bench, SECOND};
+use crate::bench::{Bench, Link, SECOND, info};
 
 const OLD: (u16, u16) = (FIRST, NEXT - 1);
 const NEW: (u16, u16) = (FIRST, NEXT);
@@ -126,4 +126,36 @@ fn followers_learn_whether_locks_are_granted() {
     bench.wait(SECOND * 10);
     assert_eq!(grants(&bench, follower).last(), Some(&Some(true)));
     assert_eq!(grants(&bench, leader).last(), Some(&Some(true)));
+}
+
+/// Members that cannot reach the register seal for a joiner that speaks what none of them does: there is no place for it
+/// beside them, so it leaves them the view.
+#[test]
+fn a_candidate_begins_no_view_in_which_it_is_not() {
+    let mut bench = Bench::group(3, Policy::default());
+    let stranger = Node::Member(info(3, 7).incarnation);
+    bench.stop(0);
+    for member in [1, 2] {
+        bench.link(bench.node(member), Node::Register, Link::Cut);
+        bench.link(bench.node(member), stranger, Link::Cut);
+    }
+    bench.versions = (NEXT, NEXT);
+    let joiner = bench.start();
+    let epoch = bench.record().epoch;
+    for _ in 0..600 {
+        if bench.sent(joiner, 1, "seal_request").is_empty() {
+            bench.wait(SECOND / 20);
+        }
+    }
+    bench.free(bench.node(1), stranger);
+    bench.free(bench.node(2), stranger);
+    bench.wait(SECOND);
+    assert_eq!((bench.sent(1, joiner, "seal").len(), bench.sent(2, joiner, "seal").len()), (1, 1));
+    assert_eq!(bench.record().epoch, epoch);
+    for member in [1, 2] {
+        bench.free(bench.node(member), Node::Register);
+    }
+    bench.wait(SECOND * 20);
+    assert_eq!(bench.record().members.len(), 2);
+    assert!(bench.leader().is_some_and(|leader| [1, 2].contains(&leader)));
 }

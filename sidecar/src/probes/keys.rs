@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use conclave_protocols::Incarnation;
+use conclave_protocols::record::MEMBERS_MAX;
 use ring::hmac;
 
 use super::packet::Packet;
@@ -81,7 +82,7 @@ impl Disbelief {
 }
 
 /// Pairs that are remembered: twice as many as a group has members, since processes restart.
-const PAIRS: usize = 512;
+const PAIRS: usize = 2 * MEMBERS_MAX;
 
 /// What keys are derived for. RFC 5705, section 4, lets labels that begin so be used without registration.
 pub(crate) const LABEL: &[u8] = b"EXPERIMENTAL conclave clock probes";

@@ -20,7 +20,10 @@ use conclave_protocols::mutex::{
 };
 use conclave_protocols::{LamportTime, LocalTime, MemberId, election};
 
-use self::values::{changes, hand_over, heartbeat, known, lock, member, note, one, seal, token};
+use self::values::{
+    changes, hand_over, heartbeat, heartbeat_with_changes, known, lock, member, note, one, seal,
+    token,
+};
 use super::*;
 
 mod values;
@@ -84,6 +87,7 @@ fn leader_lease() -> Vec<(&'static str, PeerMessage)> {
         ("leave", PeerMessage::Leave(Box::new(leave))),
         ("leave-of-a-joiner", PeerMessage::Leave(Box::default())),
         ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat()))),
+        ("heartbeat-with-changes", PeerMessage::Heartbeat(Box::new(heartbeat_with_changes()))),
         ("heartbeat-at-rest", PeerMessage::Heartbeat(Box::new(at_rest))),
         ("promise", PeerMessage::Promise(Box::new(promise))),
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),

@@ -1,5 +1,6 @@
 //! The view that a candidate would begin: its record, who holds and waits, and from when on it grants.
 
+use std::iter;
 use std::time::Duration;
 
 use super::super::message::{Table, TableHold};
@@ -34,12 +35,12 @@ impl Candidate {
         let base = self.base.as_ref();
         let members = if let Some(base) = base {
             let answered = self.answered(now, base);
-            let mut joiners = self.joiners.lately(now, base.timing.leader_lease * 2);
-            joiners.push(knows.me.clone());
+            let joiners = self.joiners.lately(now, base.timing.leader_lease * 2);
+            let joiners = iter::once(knows.me.clone()).chain(joiners);
             base.succession(|m| m == me || answered.contains(&m), joiners)
         } else {
             let follow = self.joiners.lately(now, knows.policy.timing.leader_lease);
-            first_members(knows.me, follow)
+            Record::first_members(knows.me, follow)
         };
         let policy = match base {
             Some(base) if base.policy.generation > knows.policy.generation => base.policy.clone(),
@@ -142,19 +143,6 @@ impl Candidate {
             None => late,
         }
     }
-}
-
-/// The members of the first view that the register ever holds: the one that begins it, and those that
-/// followed it before.
-fn first_members(me: &MemberInfo, follow: Vec<MemberInfo>) -> Vec<MemberInfo> {
-    let mut members = Record::first_members(me);
-    for (seniority, info) in (2..).zip(follow) {
-        if info.incarnation != me.incarnation {
-            members.push(MemberInfo { seniority, ..info });
-        }
-    }
-    members.sort_by_key(MemberInfo::rank_key);
-    members
 }
 
 /// How long a member alone goes on without the register, at most.

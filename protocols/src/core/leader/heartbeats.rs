@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::PeerMessage;
-use super::super::message::{Admission, Announcement, Extended, Heartbeat, LeaderList};
+use super::super::message::{
+    Admission, Announced, Announcement, Extended, Heartbeat, LeaderList, MemberChanges,
+};
 use super::Leader;
 use crate::ids::Incarnation;
+use crate::record::MEMBERS_MAX;
 use crate::time::LocalTime;
 
 /// What was sent to the members, and what they answered.
@@ -18,6 +21,8 @@ pub(super) struct Heartbeats {
     answered: BTreeMap<Incarnation, u64>,
     /// Those that the view was announced to, with that heartbeat at the latest.
     announced: BTreeSet<Incarnation>,
+    /// Those that asked for the announcement once more: they get the whole record.
+    asked: BTreeSet<Incarnation>,
     /// The latest to each member that had items of the leader's list, and the last change in it.
     itemized: BTreeMap<Incarnation, (u64, u64)>,
     /// What the next one acknowledges.
@@ -32,8 +37,9 @@ pub(in crate::core) struct KnownOf {
     pub(in crate::core) full: bool,
 }
 
-/// How many may be under way.
-const SENT_MAX: usize = 512;
+/// How many may be under way: at the beginning of a view some go to single members, which asked for the announcement or
+/// have promised for the first time.
+const SENT_MAX: usize = 4 * MEMBERS_MAX;
 
 impl Heartbeats {
     /// The number of the next one.
@@ -43,7 +49,8 @@ impl Heartbeats {
 
     /// When that one was sent.
     pub(super) fn sent_at(&self, seq: u64) -> Option<LocalTime> {
-        self.sent.iter().find(|(sent, _)| *sent == seq).map(|(_, at)| *at)
+        let place = self.sent.binary_search_by_key(&seq, |(sent, _)| *sent).ok()?;
+        self.sent.get(place).map(|(_, at)| *at)
     }
 
     /// A member answers that one. `listed`: so many changes of the leader's list it knows. False if it has answered
@@ -100,9 +107,8 @@ impl Leader {
             self.heartbeats.itemized.insert(member, (seq, changes.latest));
         }
         let announcement = self.heartbeats.announced.insert(member).then(|| {
-            let record = self.record.clone();
-            let carried = self.carried.about(member, &record).aged(now - self.since);
-            Box::new(Announcement { record, carried })
+            let carried = self.carried.about(member, &self.record).aged(now - self.since);
+            Box::new(Announcement { record: self.announced_to(member), carried })
         });
         let heartbeat = Heartbeat {
             epoch: self.record.epoch,
@@ -120,6 +126,20 @@ impl Leader {
         PeerMessage::heartbeat(Box::new(heartbeat), self.record.speaks())
     }
 
+    /// A member of the view before gets what has changed since, unless that was of no use to it.
+    fn announced_to(&self, member: Incarnation) -> Announced {
+        let serves = |changes: &&MemberChanges| {
+            !changes.is_new(member) && !self.heartbeats.asked.contains(&member)
+        };
+        match self.changes.as_ref().filter(serves) {
+            Some(changes) => {
+                let (record, members) = (self.record.without_members(), changes.clone());
+                Announced::Changes { record, members }
+            }
+            None => Announced::Whole(self.record.clone()),
+        }
+    }
+
     /// The next heartbeat to that member acknowledges its promise with this.
     pub(in crate::core) fn acknowledge(&mut self, member: Incarnation, extended: Extended) {
         self.heartbeats.extended.insert(member, extended);
@@ -129,6 +149,7 @@ impl Leader {
     pub(in crate::core) fn announces_again(&mut self, member: Incarnation) -> bool {
         let announced = self.heartbeats.announced.remove(&member);
         if announced {
+            self.heartbeats.asked.insert(member);
             self.heartbeats.itemized.remove(&member);
         }
         announced

@@ -1,15 +1,14 @@
 //! The rules of a change, one by one, on a bench.
 
 use conclave_protocols::Epoch;
-use conclave_protocols::member::message::{
-    Admission, Announcement, Heartbeat, Message, PeerMessage, Table,
-};
+use conclave_protocols::member::message::{Announced, Message, PeerMessage};
 use conclave_protocols::member::{Command, LockEvent, Member, Node};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::record::Record;
 
 use super::policy;
 use crate::bench::{Bench, SECOND, info};
+use crate::kit::heartbeat_of;
 
 /// A bench whose group had an arbiter and has none.
 fn bare(members: usize) -> Bench {
@@ -81,16 +80,7 @@ fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMe
     if record.members.len() <= from {
         record.members.push(info(from, 7));
     }
-    let announcement = Box::new(Announcement { record, carried: Table::default() });
-    PeerMessage::Heartbeat(Box::new(Heartbeat {
-        epoch,
-        seq: 1,
-        admission: Admission { open: false, ceiling: epoch, full: false },
-        list: None,
-        listed: 0,
-        extended: None,
-        announcement: Some(announcement),
-    }))
+    heartbeat_of(epoch, Announced::Whole(record))
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::Command;
-use conclave_protocols::record::MEMBERS_MAX;
 use conclave_protocols::{Input, LocalTime};
 use tokio::sync::oneshot;
 
@@ -111,7 +110,8 @@ impl PodNode {
             return Err(LEAVING.to_owned());
         }
         if self.member.is_one_too_many() {
-            return Err(format!("the group is full: it has {MEMBERS_MAX} members"));
+            let members = self.member.record().map_or(0, |record| record.members.len());
+            return Err(format!("the group is full: it has {members} members"));
         }
         Ok(())
     }

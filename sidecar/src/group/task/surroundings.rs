@@ -8,7 +8,7 @@ use conclave_protocols::elections::election_of;
 use conclave_protocols::member::{ElectionEvent, Event, Member, OfElection, OfService};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::protocol::{Effect, InputOf, OutboxOf};
-use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, Record};
+use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{Incarnation, LocalTime, MemberId, Protocol, register};
 use tracing::{debug, info, warn};
 
@@ -97,7 +97,8 @@ impl Surroundings for Process<'_> {
             }
             Event::Ignored(reason) => {
                 if reason == "full" && !std::mem::replace(&mut self.is_full, true) {
-                    warn!(members = MEMBERS_MAX, "the group is full: another pod wants to join");
+                    let members = member.record().map_or(0, |record| record.members.len());
+                    warn!(members, "the group is full: another pod wants to join");
                 }
                 self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
             }

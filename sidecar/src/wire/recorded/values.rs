@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, List, ListItem,
-    Note, Seal, Table, TableHold,
+    Admission, Announced, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, List,
+    ListItem, MemberChanges, Note, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::RequestNumber;
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::record::{LeftHold, MemberInfo, RECORD_VERSION, Record};
-use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, clock};
+use conclave_protocols::{
+    Epoch, FencingToken, Incarnation, LocalTime, LockName, MemberId, PodUid, clock,
+};
 
 pub(super) fn known() -> clock::Known {
     let line = |raw, ns, rate| clock::Line { raw, ns, rate: clock::Slope::of_units(rate) };
@@ -25,7 +27,7 @@ pub(super) fn known() -> clock::Known {
 }
 
 pub(super) fn heartbeat() -> Heartbeat {
-    let announcement = Announcement { record: record(), carried: table() };
+    let announcement = Announcement { record: Announced::Whole(record()), carried: table() };
     Heartbeat {
         epoch: Epoch(12),
         seq: 7,
@@ -39,6 +41,16 @@ pub(super) fn heartbeat() -> Heartbeat {
         }),
         announcement: Some(Box::new(announcement)),
     }
+}
+
+/// What a member of the view before gets.
+pub(super) fn heartbeat_with_changes() -> Heartbeat {
+    let record = Record { members: vec![], ..record() };
+    let (gone, joins) = (vec![MemberId(0), MemberId(3)], vec![member(2)]);
+    let members = MemberChanges { gone, joins, digest: 0x0123_4567_89ab_cdef };
+    let record = Announced::Changes { record, members };
+    let announcement = Some(Box::new(Announcement { record, carried: table() }));
+    Heartbeat { announcement, ..heartbeat() }
 }
 
 pub(super) fn seal() -> Seal {
