@@ -4,7 +4,7 @@
 //! agrees with the one before for [`ClockMap::SWITCH_NS`], and so does the page. If that moment is missed, or if this is
 //! a new life whose page still states the time of the one before, the page goes on as it was and is slewed to the clock,
 //! and the error that it states covers the difference. Where that is too great, the page is set if it is behind, after it has
-//! stated nothing; if it is ahead, it states nothing until the clock has come near, or what it stated would be void.
+//! stated nothing; if it is ahead, it states nothing until the clock has passed that, or what it stated would be void.
 
 mod plan;
 #[cfg(test)]
@@ -19,7 +19,7 @@ use conclave_protocols::clock::{ClockMap, Params};
 use conclave_protocols::policy::ClockPolicy;
 use tracing::debug;
 
-use self::plan::{Plan, plan};
+use self::plan::{Plan, nothing, plan};
 use crate::group::Group;
 use crate::metrics::ClockMetrics;
 use crate::os_clock::{Host, OsClock, clock_domain};
@@ -30,8 +30,6 @@ pub struct ClockPage {
     writer: Writer,
     clock: OsClock,
     domain: u64,
-    /// What readers may have seen: no time that is stated falls behind it before it is void.
-    stated: Words,
 }
 
 /// What came of a map.
@@ -63,10 +61,9 @@ impl ClockPage {
         };
         let domain = clock_domain();
         if writer.published().clock_domain != domain {
-            state_nothing(&mut writer, domain);
+            put(&mut writer, &Words { clock_domain: domain, ..Words::UNKNOWN });
         }
-        let stated = *writer.published();
-        Ok(Self { writer, clock, domain, stated })
+        Ok(Self { writer, clock, domain })
     }
 
     /// Publishes each map of the group clock, until there are no more.
@@ -104,33 +101,34 @@ impl ClockPage {
     fn publish(&mut self, map: &ClockMap, facts: &Facts) -> Outcome {
         let now = self.clock.raw().0;
         let rates = Params::from(&facts.policy).rates();
-        let (words, begins_anew) = match plan(map, &self.stated, now, rates) {
+        let (words, begins_anew) = match plan(map, self.writer.published(), now, rates) {
             Plan::Keep => return Outcome::Kept,
             Plan::Wait => {
                 debug!("the clock page has stated a later time than the group clock shows");
-                state_nothing(&mut self.writer, self.domain);
+                self.state_nothing(now);
                 return Outcome::Refused;
             }
             Plan::Nothing => {
-                state_nothing(&mut self.writer, self.domain);
-                self.stated = *self.writer.published();
+                self.state_nothing(now);
                 return Outcome::Published;
             }
             Plan::State { words, begins_anew } => (words, begins_anew),
         };
         if begins_anew {
-            state_nothing(&mut self.writer, self.domain);
+            self.state_nothing(now);
         }
         match self.writer.publish(&self.with(words, facts, now)) {
-            Ok(()) => {
-                self.stated = *self.writer.published();
-                Outcome::Published
-            }
+            Ok(()) => Outcome::Published,
             Err(error @ (Refused::TooLate { .. } | Refused::GoesBack)) => {
                 debug!(%error, "publish on the clock page");
                 Outcome::Refused
             }
         }
+    }
+
+    fn state_nothing(&mut self, now: u64) {
+        let nothing = nothing(self.writer.published(), now, self.domain);
+        put(&mut self.writer, &nothing);
     }
 
     fn with(&self, words: Words, facts: &Facts, now: u64) -> Words {
@@ -155,7 +153,7 @@ impl ClockPage {
 }
 
 /// That nothing is known may be stated at any time.
-fn state_nothing(writer: &mut Writer, clock_domain: u64) {
-    let stated = writer.publish(&Words { clock_domain, ..Words::UNKNOWN });
+fn put(writer: &mut Writer, nothing: &Words) {
+    let stated = writer.publish(nothing);
     debug_assert_eq!(stated, Ok(()));
 }

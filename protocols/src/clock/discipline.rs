@@ -36,10 +36,20 @@ pub struct VirtualClock {
     part: Part,
     /// The view that the present one was made from, if that is known.
     base: Option<Epoch>,
-    /// Whether every member of the view has group time: then no view of the same members begins another.
-    common: bool,
+    common: Common,
     /// A leader begins a group time no earlier.
     begins_from: LocalTime,
+}
+
+/// Whether every member of the view has group time: then no view of the same members begins another.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+enum Common {
+    #[default]
+    Unknown,
+    /// It had in the view before. Whether it has entered this one is not known: it may know of no time in the next.
+    Before,
+    /// So it is.
+    Known,
 }
 
 /// What a clock has to do with group time.
@@ -78,7 +88,7 @@ impl VirtualClock {
         };
         let epoch = Epoch::default();
         let (before, since, part) = (rates, LocalTime(0), Part::Follows);
-        let (base, common, begins_from) = (None, false, LocalTime(0));
+        let (base, common, begins_from) = (None, Common::default(), LocalTime(0));
         Self { map, rates, before, since, epoch, ahead_ns: 0, part, base, common, begins_from }
     }
 
@@ -89,10 +99,12 @@ impl VirtualClock {
         Self { base, ..self }
     }
 
-    /// The same for a view of which members may have no time, or another.
+    /// The same for the next view, of which members may have no time, or another, if it is among `others`.
     #[must_use]
-    pub fn among_others(self) -> Self {
-        Self { common: false, ..self }
+    pub fn among(self, others: bool) -> Self {
+        let common =
+            if !others && self.is_known_common() { Common::Before } else { Common::Unknown };
+        Self { common, ..self }
     }
 
     /// The same for a view whose leader begins no group time of its own before `from`: until then a member of an earlier
@@ -221,17 +233,24 @@ impl VirtualClock {
         if known.epoch == self.epoch {
             self.since = self.since.min(now);
         }
-        self.common |= known.common;
+        if known.common {
+            self.note_common();
+        }
     }
 
     /// Every member of the view has group time.
     pub(super) fn note_common(&mut self) {
-        self.common = true;
+        self.common = Common::Known;
     }
 
-    /// Whether every member of the view is known to have group time.
+    /// Whether every member of the view has group time, if it has entered the view.
     pub(super) fn is_common(&self) -> bool {
-        self.common
+        self.common != Common::Unknown
+    }
+
+    /// Whether every member of the view has entered it and has group time.
+    pub(super) fn is_known_common(&self) -> bool {
+        self.common == Common::Known
     }
 
     /// Whether it was ever synchronised.
@@ -351,7 +370,7 @@ impl VirtualClock {
 
     /// What this clock's member states of group time to others, if it leads.
     pub(super) fn stated(&self, leads: bool) -> Option<Box<Known>> {
-        let known = Known { common: self.common, ..self.map.known };
+        let known = Known { common: self.is_known_common(), ..self.map.known };
         (leads && self.is_synchronised()).then(|| Box::new(known))
     }
 

@@ -57,7 +57,7 @@ impl Succession {
         let is_among_others = !(follows_on && next.members.is_subset(&self.members));
         self.epoch = next.epoch;
         self.members = next.members;
-        if is_among_others { clock.among_others() } else { clock }
+        clock.among(is_among_others)
     }
 
     /// The view that it entered last.

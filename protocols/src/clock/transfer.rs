@@ -33,8 +33,8 @@ pub struct Transfer {
     /// No leader that has not this member's time begins another before that: zero before the first lease, and nothing
     /// where nothing arbitrates.
     led_until: Option<LocalTime>,
-    /// Every member of the view before had the time, and this member has had no lease in the present one yet: another
-    /// time can no more begin without it than if it had stayed in that view.
+    /// Every member of the view before was in it and had the time, and this member has had no lease in the present one yet:
+    /// another time can no more begin without it than if it had stayed in that view.
     had_in_common: bool,
     /// This member leads the view, and has had no lease in it yet: the others may begin the next without it, and know of
     /// none who has the time.
@@ -82,7 +82,7 @@ impl Transfer {
         if !follows_on {
             self.clock.lapse();
         }
-        let goes_on = follows_on && self.clock.is_common();
+        let goes_on = follows_on && self.clock.is_known_common();
         self.had_in_common = leads.is_none() && goes_on && !self.lacks_lease;
         self.lacks_lease = leads.is_some() && is_arbitrated;
         // Zero if nobody has read the clock yet.

@@ -44,6 +44,7 @@ fn record(members: Vec<MemberInfo>) -> Record {
         base: Some(Epoch(6)),
         held: None,
         timing: Timing::default(),
+        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy::default(),
         nonce: 1,
     }

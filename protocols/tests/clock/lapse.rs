@@ -422,3 +422,49 @@ fn one_that_missed_a_view_does_not_stand_for_one_that_answers_late() {
         assert!(pods.shown(5).abs_diff(before + passed) < MS, "{algorithm:?}");
     }
 }
+
+/// All had the time. One misses a view, and takes part in the next without the time, which it then goes on from alone.
+#[test]
+fn what_all_had_before_a_view_that_one_missed_is_not_common_in_the_next() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = Pods::new(algorithm, 3);
+        pods.enter(1, 0, &[0, 1, 2]);
+        pods.pass(10 * SECOND, &[0, 1, 2]);
+        assert_eq!(pods.map(1).void_from, u64::MAX, "{algorithm:?}");
+        pods.all[2].is_cut_off = true;
+        pods.begin(2, 1, &[0, 1, 2], &[0, 1]);
+        pods.pass(SECOND, &[0, 1]);
+        assert_eq!(pods.map(1).void_from, u64::MAX, "{algorithm:?}: the third had it");
+        pods.all[0].is_cut_off = true;
+        pods.enter(3, 2, &[1, 2]);
+        pods.pass(100 * MS, &[1, 2]);
+        pods.enter(4, 3, &[2]);
+        for _ in 0..20 {
+            pods.pass(LEASE / 10, &[2]);
+            let both = [1, 2].map(|index| pods.state(index) != State::Unsynchronised);
+            assert!(both != [true, true], "{algorithm:?}");
+        }
+        let states = [1, 2].map(|index| pods.state(index));
+        assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
+    }
+}
+
+/// The other was never in the view that this one led, and leads the next.
+#[test]
+fn who_led_a_view_alone_shows_nothing_in_the_next_of_the_same_members_before_it_has_a_lease() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = Pods::new(algorithm, 2);
+        pods.enter(1, 0, &[0, 1]);
+        pods.pass(10 * SECOND, &[0, 1]);
+        pods.pass(2 * LEASE, &[]);
+        pods.all[0].is_cut_off = true;
+        pods.begin(2, 1, &[0, 1], &[0]);
+        pods.pass(LEASE, &[]);
+        pods.begin(3, 2, &[1, 0], &[0, 1]);
+        assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
+        pods.enter(4, 3, &[1]);
+        pods.pass(2 * LEASE, &[1]);
+        let states = [0, 1].map(|index| pods.state(index));
+        assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
+    }
+}

@@ -11,8 +11,8 @@ use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, Sta
 pub(super) enum Plan {
     /// The clock was never synchronised: the page stays as it is.
     Keep,
-    /// The page stated a later time, which is too far from the clock to be slewed: it is to state nothing until that would be
-    /// void, or the clock has come near.
+    /// The page stated a later time, which is too far from the clock to be slewed: it is to state nothing until the clock has
+    /// passed that, or that would be void.
     Wait,
     /// Too little is known of group time: the page is to state nothing.
     Nothing,
@@ -20,8 +20,8 @@ pub(super) enum Plan {
     State { words: Words, begins_anew: bool },
 }
 
-/// What a map is on a page that stated something already, at a reading of the raw clock.
-pub(super) fn plan(map: &ClockMap, stated: &Words, now: u64, rates: Rates) -> Plan {
+/// What a map is on a page, at a reading of the raw clock.
+pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
     let Some(synced) = map.synced_raw else { return Plan::Keep };
     let latest = synced.saturating_add(VOID_NS).min(map.void_from.saturating_sub(1));
     if now > latest || map.error_ns(now).is_none_or(|error| error > ERROR_MAX_NS) {
@@ -36,13 +36,31 @@ pub(super) fn plan(map: &ClockMap, stated: &Words, now: u64, rates: Rates) -> Pl
         let void_after_raw = until_void(&words, now, latest)?;
         Some(Words { void_after_raw, ..words })
     };
-    let before = stated.at(now);
-    let is_stated = before.status != Status::Unknown;
-    let followed = is_stated.then(|| words(&followed(map, stated, now, rates))).flatten();
-    let begins_anew = followed.is_none();
-    let is_later = is_stated && before.time_ns > map.now_ns(now);
-    let anew = || if is_later { None } else { words(&map.shown) };
+    let is_stated = published.at(now).status != Status::Unknown;
+    let followed = is_stated.then(|| words(&followed(map, published, now, rates))).flatten();
+    let begins_anew = followed.is_none() && published.status != Stated::Unknown;
+    let is_seen = latest_seen(published, now).is_some_and(|seen| seen > map.now_ns(now));
+    let anew = || if is_seen { None } else { words(&map.shown) };
     followed.or_else(anew).map_or(Plan::Wait, |words| Plan::State { words, begins_anew })
+}
+
+/// What states nothing on a page, and keeps the latest time that readers may have seen on it for as long as what it stated was
+/// not void.
+pub(super) fn nothing(published: &Words, now: u64, clock_domain: u64) -> Words {
+    let words = Words { clock_domain, ..Words::UNKNOWN };
+    let Some(ns) = latest_seen(published, now) else { return words };
+    let a = Piece { raw: now, ns, rate: 0 };
+    Words { a, void_after_raw: published.void_after_raw, ..words }
+}
+
+/// The latest time that readers may have seen, or see before another is published; nothing if that is void.
+fn latest_seen(published: &Words, now: u64) -> Option<i64> {
+    let soon = now.saturating_add(Writer::PLAN_NS);
+    match published.status {
+        _ if now > published.void_after_raw => None,
+        Stated::Unknown => Some(published.a.ns),
+        Stated::Synchronised | Stated::Disrupted => Some(published.at(soon).time_ns),
+    }
 }
 
 /// The course of the clock, as readers can follow it who follow the page.

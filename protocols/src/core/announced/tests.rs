@@ -36,6 +36,7 @@ fn record(epoch: u64, base: u64, members: Vec<MemberInfo>) -> Record {
         base: Some(Epoch(base)),
         held: None,
         timing: Timing { heartbeat: Duration::from_millis(70), ..Timing::default() },
+        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy { generation: 4, ..Policy::default() },
         nonce: epoch,
     }
