@@ -76,7 +76,7 @@ the record was lost.\n\n",
         "
 The members may have 208 KiB of the annotations together, since a policy, the locks of a closed group and what others write
 on the Lease need the rest. {} usual members have room there, and {} of the longest. A joiner that would need more stays out,
-is told that the group is full, and keeps nobody else out. A
+gets `not-ready` (the group is full), and keeps nobody else out. A
 group of more members than the record holds would need a record that names the members by one digest, and the list where
 all can read it: in one object for some hundred members each, or with each member, which proves by the digest that it is
 one. It would also need heartbeats that a leader does not send to all by itself: by a tree, or by superpeers that each collect
@@ -88,7 +88,26 @@ the promises of a part, which a leader lease must not depend on while one of the
 }
 
 /// What was measured by hand.
-const MEASURED: &str = "";
+const MEASURED: &str = "\
+**Measured by hand**: whole sidecars of a release build, all in one process on two cores, over TLS on loopback, with the default
+waits. At rest the thread of the leader took 2.5 % of a core for 50 members and 5.8 % for 100, that of a follower 0.1 %: so
+the leader of 512 needs about a third of a core. With 100 members the process needed 26 % of a core and 393 MiB at rest. A
+follower that was killed was out of the view of all others after 11.7 s, which is a member lease and a leader lease. What
+breaks first is the election after the leader's death, if it is one that sends n² messages: most of its links have to be
+opened first, which costs two handshakes of TLS for each pair.
+
+| n | election | all are members after | from the leader's death until all follow the next | CPU for that |
+| --- | --- | --- | --- | --- |
+| 50 | Bully | 1.0 s | 4 s | 4.3 s |
+| 100 | Bully | 3.6 s | 28 s | 35 s |
+| 100 | SpanningTree | 3.7 s | 25 s | 33 s |
+| 100 | ChangRoberts | 12.2 s | 1.9 s | 0.9 s |
+
+Pods of a cluster share that work among all of them; but a group of more than 50 members had better elect by `ChangRoberts`. With
+130 members in that process its 20,000 file descriptors were not enough. 512 members were run in the simulator alone
+(`protocols/tests/group/full.rs`): they join, a follower dies, and the leader dies.
+
+";
 
 fn usual() -> MemberInfo {
     member("orders-6c5d8f7b9-x2x4k".to_owned(), vec!["10.244.113.201:7071"], None)
