@@ -67,8 +67,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         announcement: Some(Box::new(announcement)),
     };
     let members = MemberChanges { gone: vec![MemberId(1)], joins: vec![member(2)], digest: 7 };
-    let changed = Record { members: vec![], ..record() };
-    let record = Announced::Changes { record: changed, members };
+    let record = Announced::Changes { record: Record { members: vec![], ..record() }, members };
     let announcement = Announcement { record, carried: Table::default() };
     let changes = Heartbeat { announcement: Some(Box::new(announcement)), ..heartbeat.clone() };
     vec![

@@ -3,7 +3,7 @@
 //! A record names all members, and goes to each of them: n² bytes at the beginning of a view. So a member of the
 //! view before gets what has changed since, and makes the record from the one that it has.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -67,9 +67,14 @@ impl Announced {
 impl MemberChanges {
     /// From the members of one view to those of the next.
     fn between(base: &[MemberInfo], next: &[MemberInfo]) -> Self {
-        let [before, after] = [base, next].map(|list| list.iter().collect::<HashSet<_>>());
-        let gone = (0..).map(MemberId).zip(base).filter(|(_, info)| !after.contains(info));
-        let joins = next.iter().filter(|info| !before.contains(info)).cloned();
+        let [before, after] = [base, next].map(|list| {
+            list.iter().map(|info| (info.incarnation, info)).collect::<BTreeMap<_, _>>()
+        });
+        let has = |list: &BTreeMap<_, &MemberInfo>, info: &MemberInfo| {
+            list.get(&info.incarnation).is_some_and(|same| *same == info)
+        };
+        let gone = (0..).map(MemberId).zip(base).filter(|(_, info)| !has(&after, info));
+        let joins = next.iter().filter(|info| !has(&before, info)).cloned();
         Self {
             gone: gone.map(|(rank, _)| rank).collect(),
             joins: joins.collect(),
@@ -106,7 +111,7 @@ impl MemberChanges {
 impl Record {
     /// What is to be announced to members of the view that this one was made from. Nothing where most of them have no
     /// record of that: nothing arbitrates, it was lost, or its last member had left.
-    pub(super) fn changes_since(&self, base: &Record) -> Option<MemberChanges> {
+    pub(super) fn changes_since(&self, base: &Self) -> Option<MemberChanges> {
         let arbitrated = [self, base].iter().all(|r| r.policy.arbiter == Arbiter::Quorum);
         let goes_on = self.base == Some(base.epoch) && !base.base_unknown && !base.is_closed();
         (arbitrated && goes_on).then(|| MemberChanges::between(&base.members, &self.members))
@@ -137,7 +142,7 @@ fn digest(members: &[MemberInfo]) -> u64 {
         add(&info.capacity.to_be_bytes());
         add(&protocol.0.to_be_bytes());
         add(&protocol.1.to_be_bytes());
-        let addresses = addresses.iter().map(|address| address.to_string());
+        let addresses = addresses.iter().map(ToString::to_string);
         for text in [name.clone()].into_iter().chain(zone.clone()).chain(addresses) {
             add(text.as_bytes());
             add(&[0]);

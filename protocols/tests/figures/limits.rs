@@ -66,7 +66,7 @@ the record was lost.\n\n",
     }
     let most = |member: &MemberInfo| {
         let admits = |members: &usize| record(*members, member).has_room_for(member);
-        (1..).find(|members| !admits(members)).expect("a group has a limit")
+        (1..=MEMBERS_MAX).find(|members| !admits(members)).expect("a group has a limit")
     };
     let (usual_most, longest_most) = (most(&usual()), most(&longest()));
     assert_eq!(usual_most, MEMBERS_MAX, "a group as large as can be fits its register");
@@ -138,12 +138,11 @@ fn member(name: String, addresses: Vec<&str>, zone: Option<String>) -> MemberInf
 /// these were not in it.
 fn begins(members: usize, gone: u32, joined: usize) -> usize {
     let all = record(members, &usual());
-    let joins = vec![usual(); joined];
-    let without = Record { members: vec![], ..all.clone() };
-    let changed =
-        MemberChanges { gone: (0..gone).map(MemberId).collect(), joins, digest: u64::MAX };
-    let changes = Announced::Changes { record: without, members: changed };
     let stay = members - 1 - joined;
+    let without = Record { members: vec![], ..all.clone() };
+    let gone = (0..gone).map(MemberId).collect();
+    let members = MemberChanges { gone, joins: vec![usual(); joined], digest: u64::MAX };
+    let changes = Announced::Changes { record: without, members };
     stay * heartbeat(changes) + joined * heartbeat(Announced::Whole(all))
 }
 

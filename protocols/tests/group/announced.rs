@@ -144,7 +144,7 @@ fn changes_that_do_not_fit_are_answered_with_a_question_and_change_nothing() {
         assert_eq!(bench.sent(1, 0, "refusal"), [&asked], "{base}, {gone:?}");
     }
     // Of an older view than it knows it wants no announcement.
-    let record = Record { epoch: Epoch(1), members: vec![], ..present.clone() };
+    let record = Record { epoch: Epoch(1), members: vec![], ..present };
     let changes = Announced::Changes { record, members: members(&[]) };
     bench.say(leader, 1, heartbeat_of(Epoch(1), changes));
     let PeerMessage::Refusal { floor } = bench.sent(1, 0, "refusal")[0] else { panic!("refusals") };

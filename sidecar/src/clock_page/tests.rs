@@ -315,7 +315,8 @@ fn a_new_life_goes_on_with_the_page_and_shows_no_time_before_one_that_was_read()
         let behind = synchronised(raw, ns + off_ns - SECOND.cast_signed());
         let now =
             || Reader::open(&path).unwrap().words().map(|words| words.at(words.published_raw));
-        let lapsed = ClockMap { void_from: 0, ..behind };
+        let mut lapsed = behind;
+        lapsed.void_from = 0;
         for lives in [1, 1, 2, 1] {
             assert_eq!(next.publish(&behind, &facts), Outcome::Refused);
             assert_eq!(now().map(|now| now.status), Some(Status::Unknown));

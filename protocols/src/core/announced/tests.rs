@@ -78,8 +78,7 @@ fn whatever_changes_each_member_of_the_base_comes_to_the_whole_record() {
 fn nobody_builds_on_other_members_of_the_same_number() {
     let base = record(10, 6, ranked((1..=5).map(|number| member(number, 0)).collect()));
     let next = record(14, 10, ranked((2..=6).map(|number| member(number, 0)).collect()));
-    type Change = fn(&mut MemberInfo);
-    let changes: [Change; 7] = [
+    let changes: [fn(&mut MemberInfo); 7] = [
         |info| info.name.push('x'),
         |info| info.addresses[0] = ([10, 1, 2, 4], 7071).into(),
         |info| info.addresses.clear(),
