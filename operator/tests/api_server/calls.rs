@@ -83,6 +83,7 @@ pub(crate) fn record() -> Value {
         "timing": {
             "leaderLease": wait(2), "heartbeat": wait(1), "memberLease": wait(10), "apiOutage": wait(60),
         },
+        "longestLeaderLease": wait(2),
         "policy": policy,
     })
 }

@@ -39,7 +39,8 @@ fn record() -> String {
     let record = json!({
         "version": 1, "epoch": 90, "ceiling": 105, "leader": null, "settled": true,
         "closing": false, "baseUnknown": false, "nonce": 3, "members": [],
-        "timing": Timing::default(), "policy": Policy::default(),
+        "timing": Timing::default(), "longestLeaderLease": Timing::default().leader_lease,
+        "policy": Policy::default(),
     });
     record.to_string()
 }
