@@ -85,6 +85,15 @@ impl Words {
         published_raw: 0,
     };
 
+    /// The latest time that readers may have seen up to a reading of the raw clock; nothing where what was stated is void.
+    pub fn latest_seen(&self, raw: u64) -> Option<i64> {
+        match self.status {
+            _ if raw > self.void_after_raw => None,
+            Stated::Unknown => Some(self.a.ns),
+            Stated::Synchronised | Stated::Disrupted => Some(self.at(raw).time_ns),
+        }
+    }
+
     pub(crate) fn course(&self) -> Course {
         Course::new(self.a, self.b, self.c)
     }

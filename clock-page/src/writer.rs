@@ -11,6 +11,7 @@ use std::sync::atomic::fence;
 
 use rustix::fs::OFlags;
 
+use crate::course::Piece;
 use crate::layout::{FIRST, INJECTED_FAULT, MAGIC, SEQUENCE, SIZE, header, is_known};
 use crate::map::{Access, Map};
 use crate::raw_clock;
@@ -84,14 +85,15 @@ impl Writer {
 
     /// Publishes words whose course agrees with the published one until [`Writer::MARGIN_NS`] from now, and which never
     /// lets time fall from now on. If nothing was stated of the time before, or nothing is stated any more, the course may
-    /// be any.
+    /// be any. Words that state nothing of the same clock keep the latest time that readers may have seen, until what was
+    /// stated would be void ([`Words::latest_seen`]).
     pub fn publish(&mut self, words: &Words) -> Result<(), Refused> {
         // Before the check: a writer that is held up after it keeps the readers waiting, and not in error.
         self.begin();
         let now_raw = (self.raw_clock)();
         let outcome = self.check(words, now_raw);
         if outcome.is_ok() {
-            self.store(Words { published_raw: now_raw, ..*words });
+            self.store(Words { published_raw: now_raw, ..self.keeping(words, now_raw) });
         }
         self.end();
         outcome
@@ -109,6 +111,18 @@ impl Writer {
             return Err(Refused::TooLate { now_raw });
         }
         if course.is_forward_from(now_raw) { Ok(()) } else { Err(Refused::GoesBack) }
+    }
+
+    fn keeping(&self, words: &Words, now_raw: u64) -> Words {
+        let is_of_clock = words.clock_domain == self.published.clock_domain;
+        let keeps = words.status == Stated::Unknown && is_of_clock;
+        match self.published.latest_seen(now_raw).filter(|_| keeps) {
+            Some(ns) => {
+                let a = Piece { raw: now_raw, ns, rate: 0 };
+                Words { a, void_after_raw: self.published.void_after_raw, ..*words }
+            }
+            None => *words,
+        }
     }
 
     /// Makes the sequence odd, if it is not odd since a writer ended.

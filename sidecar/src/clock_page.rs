@@ -19,7 +19,7 @@ use conclave_protocols::clock::{ClockMap, Params};
 use conclave_protocols::policy::ClockPolicy;
 use tracing::debug;
 
-use self::plan::{Plan, nothing, plan};
+use self::plan::{Plan, plan};
 use crate::group::Group;
 use crate::metrics::ClockMetrics;
 use crate::os_clock::{Host, OsClock, clock_domain};
@@ -39,6 +39,8 @@ enum Outcome {
     Kept,
     Published,
     Refused,
+    /// The page has stated a later time than the clock shows, by so many nanoseconds.
+    Waits(u64),
 }
 
 /// What a page states besides the clock.
@@ -61,7 +63,7 @@ impl ClockPage {
         };
         let domain = clock_domain();
         if writer.published().clock_domain != domain {
-            put(&mut writer, &Words { clock_domain: domain, ..Words::UNKNOWN });
+            state_nothing(&mut writer, domain);
         }
         Ok(Self { writer, clock, domain })
     }
@@ -71,16 +73,18 @@ impl ClockPage {
         let mut maps = group.group_time();
         loop {
             let map = *maps.borrow_and_update();
-            self.offer(&map, &group, &metrics);
+            let waits = self.offer(&map, &group, &metrics);
             let disrupted = map.disrupted_until.saturating_sub(self.clock.raw().0);
+            let again = [waits, disrupted].into_iter().filter(|ns| *ns > 0).min();
             tokio::select! {
                 changed = maps.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(Duration::from_nanos(disrupted)), if disrupted > 0 => {}
+                () = tokio::time::sleep(Duration::from_nanos(again.unwrap_or(0))), if again.is_some() => {}
             }
         }
     }
 
-    fn offer(&mut self, map: &ClockMap, group: &Group, metrics: &ClockMetrics) {
+    /// Publishes a map, or what can be stated of it now. Returns after how many nanoseconds more can be, if that is known.
+    fn offer(&mut self, map: &ClockMap, group: &Group, metrics: &ClockMetrics) -> u64 {
         let facts = {
             let status = group.status.borrow();
             Facts {
@@ -90,11 +94,13 @@ impl ClockPage {
                 host: self.clock.host_at(self.clock.raw().0),
             }
         };
-        match self.publish(map, &facts) {
+        let outcome = self.publish(map, &facts);
+        match outcome {
             Outcome::Kept => {}
             Outcome::Published => metrics.page_published.inc(),
-            Outcome::Refused => metrics.page_refused.inc(),
+            Outcome::Refused | Outcome::Waits(_) => metrics.page_refused.inc(),
         }
+        if let Outcome::Waits(ns) = outcome { ns } else { 0 }
     }
 
     /// Publishes a map, as it is to be read from now on.
@@ -103,19 +109,19 @@ impl ClockPage {
         let rates = Params::from(&facts.policy).rates();
         let (words, begins_anew) = match plan(map, self.writer.published(), now, rates) {
             Plan::Keep => return Outcome::Kept,
-            Plan::Wait => {
-                debug!("the clock page has stated a later time than the group clock shows");
-                self.state_nothing(now);
-                return Outcome::Refused;
+            Plan::Wait(ns) => {
+                debug!(ns, "the clock page has stated a later time than the group clock shows");
+                state_nothing(&mut self.writer, self.domain);
+                return Outcome::Waits(ns);
             }
             Plan::Nothing => {
-                self.state_nothing(now);
+                state_nothing(&mut self.writer, self.domain);
                 return Outcome::Published;
             }
             Plan::State { words, begins_anew } => (words, begins_anew),
         };
         if begins_anew {
-            self.state_nothing(now);
+            state_nothing(&mut self.writer, self.domain);
         }
         match self.writer.publish(&self.with(words, facts, now)) {
             Ok(()) => Outcome::Published,
@@ -124,11 +130,6 @@ impl ClockPage {
                 Outcome::Refused
             }
         }
-    }
-
-    fn state_nothing(&mut self, now: u64) {
-        let nothing = nothing(self.writer.published(), now, self.domain);
-        put(&mut self.writer, &nothing);
     }
 
     fn with(&self, words: Words, facts: &Facts, now: u64) -> Words {
@@ -153,7 +154,7 @@ impl ClockPage {
 }
 
 /// That nothing is known may be stated at any time.
-fn put(writer: &mut Writer, nothing: &Words) {
-    let stated = writer.publish(nothing);
+fn state_nothing(writer: &mut Writer, clock_domain: u64) {
+    let stated = writer.publish(&Words { clock_domain, ..Words::UNKNOWN });
     debug_assert_eq!(stated, Ok(()));
 }

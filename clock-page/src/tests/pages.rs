@@ -252,6 +252,29 @@ fn after_a_page_that_states_nothing_the_course_may_be_any() {
 }
 
 #[test]
+fn words_that_state_nothing_keep_the_latest_time_that_was_seen_until_it_would_be_void() {
+    let (_directory, path) = place();
+    let mut writer = Writer::create(&path).unwrap();
+    assert_eq!(writer.published().latest_seen(raw_clock()), None);
+    let void = raw_clock() + 3_600_000_000_000;
+    let words = Words { void_after_raw: void, ..stated() };
+    writer.publish(&words).unwrap();
+    let before = words.at(raw_clock()).time_ns;
+    for _ in 0..2 {
+        writer.publish(&Words { clock_domain: words.clock_domain, ..Words::UNKNOWN }).unwrap();
+        drop(writer);
+        writer = Writer::create(&path).unwrap();
+        let seen = writer.published().latest_seen(void).expect("it is not void");
+        assert!((before..=words.at(raw_clock()).time_ns).contains(&seen));
+        assert_eq!(writer.published().latest_seen(void + 1), None);
+        assert_eq!(Reader::open(&path).unwrap().now().status, Status::Unknown);
+    }
+    let other = words.clock_domain + 1;
+    writer.publish(&Words { clock_domain: other, ..Words::UNKNOWN }).unwrap();
+    assert_eq!(writer.published().latest_seen(void), None, "it is of another clock");
+}
+
+#[test]
 fn a_course_on_which_time_falls_is_refused() {
     let (_directory, path) = place();
     let mut writer = Writer::create(&path).unwrap();

@@ -38,7 +38,7 @@
 //! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds, for
 //! instance `CLOCK_MONOTONIC_RAW`: not a clock that somebody else slews.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -73,6 +73,8 @@ pub struct Berkeley {
     /// How many rounds the daemon still does in quick succession.
     quick: u32,
     role: Role,
+    /// Who has answered the daemon in this view that they keep group time.
+    have_time: BTreeSet<MemberId>,
     sources: BTreeMap<MemberId, Source>,
 }
 
@@ -150,6 +152,7 @@ impl Berkeley {
             latest: 0,
             quick: QUICK_ROUNDS,
             role,
+            have_time: BTreeSet::new(),
             sources: BTreeMap::new(),
         }
     }
@@ -260,7 +263,8 @@ impl Berkeley {
                 None => self.correct_own_clock(now, &round, mean_ns),
                 Some(start) => self.set_own_clock(now, &round, (start, mean_ns)),
             };
-            if round.all_have_time(own, self.view) {
+            self.have_time.extend(round.have_time(own));
+            if self.have_time.len() + 1 >= self.view.size as usize {
                 self.clock.note_common();
             }
             self.send_adjustments(&round, mean_ns, ahead_ns, out);

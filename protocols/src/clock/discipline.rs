@@ -36,20 +36,11 @@ pub struct VirtualClock {
     part: Part,
     /// The view that the present one was made from, if that is known.
     base: Option<Epoch>,
-    common: Common,
+    /// Whether every member of the view is known to have entered it and to have group time: then no view of the same members
+    /// begins another.
+    common: bool,
     /// A leader begins a group time no earlier.
     begins_from: LocalTime,
-}
-
-/// Whether every member of the view has group time: then no view of the same members begins another.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-enum Common {
-    #[default]
-    Unknown,
-    /// It had in the view before. Whether it has entered this one is not known: it may know of no time in the next.
-    Before,
-    /// So it is.
-    Known,
 }
 
 /// What a clock has to do with group time.
@@ -88,23 +79,15 @@ impl VirtualClock {
         };
         let epoch = Epoch::default();
         let (before, since, part) = (rates, LocalTime(0), Part::Follows);
-        let (base, common, begins_from) = (None, Common::default(), LocalTime(0));
+        let (base, common, begins_from) = (None, false, LocalTime(0));
         Self { map, rates, before, since, epoch, ahead_ns: 0, part, base, common, begins_from }
     }
 
-    /// The same for a view that was made from that one: then nobody has led in between. If both are of one leader, group
-    /// time goes on with its clock.
+    /// The same for the next view, if it was made from that one: then nobody has led in between. If both are of one leader,
+    /// group time goes on with its clock.
     #[must_use]
     pub fn made_from(self, base: Option<Epoch>) -> Self {
-        Self { base, ..self }
-    }
-
-    /// The same for the next view, of which members may have no time, or another, if it is among `others`.
-    #[must_use]
-    pub fn among(self, others: bool) -> Self {
-        let common =
-            if !others && self.is_known_common() { Common::Before } else { Common::Unknown };
-        Self { common, ..self }
+        Self { base, common: false, ..self }
     }
 
     /// The same for a view whose leader begins no group time of its own before `from`: until then a member of an earlier
@@ -240,17 +223,12 @@ impl VirtualClock {
 
     /// Every member of the view has group time.
     pub(super) fn note_common(&mut self) {
-        self.common = Common::Known;
+        self.common = true;
     }
 
-    /// Whether every member of the view has group time, if it has entered the view.
+    /// Whether every member of the view is known to have entered it and to have group time.
     pub(super) fn is_common(&self) -> bool {
-        self.common != Common::Unknown
-    }
-
-    /// Whether every member of the view has entered it and has group time.
-    pub(super) fn is_known_common(&self) -> bool {
-        self.common == Common::Known
+        self.common
     }
 
     /// Whether it was ever synchronised.
@@ -370,7 +348,7 @@ impl VirtualClock {
 
     /// What this clock's member states of group time to others, if it leads.
     pub(super) fn stated(&self, leads: bool) -> Option<Box<Known>> {
-        let known = Known { common: self.is_known_common(), ..self.map.known };
+        let known = Known { common: self.common, ..self.map.known };
         (leads && self.is_synchronised()).then(|| Box::new(known))
     }
 

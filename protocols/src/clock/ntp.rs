@@ -287,9 +287,8 @@ impl Ntp {
             return;
         }
         self.select(now, out);
-        let is_set = self.clock.is_synchronised();
-        self.burst = self.burst.saturating_sub(u32::from(is_set));
-        let is_quick = self.burst > 0 || !is_set;
+        self.burst = self.burst.saturating_sub(self.clock.is_synchronised().into());
+        let is_quick = self.burst > 0 || !self.clock.is_synchronised();
         let interval = self.params.interval().saturating_sub(now - polled).max(PAUSE);
         out.arm(Timer::Poll, if is_quick { PAUSE } else { interval });
     }

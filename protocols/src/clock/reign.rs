@@ -58,7 +58,7 @@ impl Reign {
             return false;
         }
         let is_common = self.have_time.len() + 1 >= view.size as usize;
-        let is_news = is_common && !clock.is_known_common();
+        let is_news = is_common && !clock.is_common();
         if is_common {
             clock.note_common();
         }

@@ -210,11 +210,12 @@ impl Round {
         bounds.get(liars(view)).or_else(|| bounds.last()).copied()
     }
 
-    /// Whether all others answered a daemon with a time that they keep group time. To one without, those state what they
-    /// had, who are yet to get it anew.
-    pub(super) fn all_have_time(&self, own: Own, view: View) -> bool {
-        let claimed = self.samples.values().all(|sample| sample.claimed_ns.is_some());
-        self.is_complete(view) && claimed && (own.bound_ns.is_some() || self.samples.is_empty())
+    /// Who answered a daemon with a time that they keep group time. To one without, those state what they had, who are yet
+    /// to get it anew.
+    pub(super) fn have_time(&self, own: Own) -> impl Iterator<Item = MemberId> + '_ {
+        let counts = own.bound_ns.is_some();
+        let claims = move |sample: &Sample| counts && sample.claimed_ns.is_some();
+        self.samples.iter().filter(move |(_, sample)| claims(sample)).map(|(id, _)| *id)
     }
 
     /// Whether the daemon or anybody who answered keeps group time.

@@ -54,10 +54,9 @@ impl Succession {
             self.begins_from = self.begins_from.max(others_may_be_led_until(raw, &next));
         }
         let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
-        let is_among_others = !(follows_on && next.members.is_subset(&self.members));
         self.epoch = next.epoch;
         self.members = next.members;
-        clock.among(is_among_others)
+        clock
     }
 
     /// The view that it entered last.

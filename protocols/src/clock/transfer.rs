@@ -82,7 +82,7 @@ impl Transfer {
         if !follows_on {
             self.clock.lapse();
         }
-        let goes_on = follows_on && self.clock.is_known_common();
+        let goes_on = follows_on && self.clock.is_common();
         self.had_in_common = leads.is_none() && goes_on && !self.lacks_lease;
         self.lacks_lease = leads.is_some() && is_arbitrated;
         // Zero if nobody has read the clock yet.

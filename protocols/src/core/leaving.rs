@@ -206,9 +206,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// A member of a view that has just begun lives, and stays: its leader, which leaves or drains, waited for that.
     pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
-        let successor = self.successor(now, true);
         let frozen = self.leader().is_none_or(|leader| leader.is_frozen());
-        let leaves = self.going == Going::Leaves && successor.is_some() && !frozen;
+        let leaves = self.going == Going::Leaves && !frozen && self.successor(now, true).is_some();
         if leaves {
             self.leave_as_leader(now, out);
             return self.leader().is_none_or(|leader| leader.is_frozen());

@@ -78,11 +78,10 @@ fn a_time_that_all_have_is_shown_for_good() {
             assert_ne!(pods.state(index), State::Unsynchronised, "{algorithm:?}: pod {index}");
             assert_eq!(pods.map(index).void_from, u64::MAX, "{algorithm:?}: pod {index}");
         }
-        // It stays so in a view of the same members, and not in one with another.
+        // In the next view it is found out anew: who missed that may have none in the one after it.
         pods.enter(3, 2, &[0, 2, 3, 4]);
+        pods.pass(LEASE, &[0, 2, 3, 4]);
         assert_eq!(pods.map(2).void_from, u64::MAX, "{algorithm:?}");
-        pods.enter(4, 3, &[0, 1, 2, 3, 4]);
-        assert_eq!(pods.map(2).void_from, pods.now + LEASE, "{algorithm:?}");
     }
 }
 
@@ -434,18 +433,16 @@ fn what_all_had_before_a_view_that_one_missed_is_not_common_in_the_next() {
         pods.all[2].is_cut_off = true;
         pods.begin(2, 1, &[0, 1, 2], &[0, 1]);
         pods.pass(SECOND, &[0, 1]);
-        assert_eq!(pods.map(1).void_from, u64::MAX, "{algorithm:?}: the third had it");
         pods.all[0].is_cut_off = true;
         pods.enter(3, 2, &[1, 2]);
         pods.pass(100 * MS, &[1, 2]);
         pods.enter(4, 3, &[2]);
         for _ in 0..20 {
             pods.pass(LEASE / 10, &[2]);
-            let both = [1, 2].map(|index| pods.state(index) != State::Unsynchronised);
-            assert!(both != [true, true], "{algorithm:?}");
+            let [zero, one, two] = [0, 1, 2].map(|at| pods.state(at) != State::Unsynchronised);
+            assert!(!(two && (zero || one)), "{algorithm:?}: {zero} {one}");
         }
-        let states = [1, 2].map(|index| pods.state(index));
-        assert_eq!(states, [State::Unsynchronised, State::Synchronised], "{algorithm:?}");
+        assert_eq!(pods.state(2), State::Synchronised, "{algorithm:?}");
     }
 }
 

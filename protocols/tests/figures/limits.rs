@@ -26,20 +26,22 @@ pub(crate) fn section() -> String {
     let mut text = format!(
         "### What limits a group
 
-A group has at most {MEMBERS_MAX} members. Three things grow with them. The **record** of a view lists all, in an annotation of
+A group has at most {MEMBERS_MAX} members. Four things grow with them. The **record** of a view lists all, in an annotation of
 one Lease, and Kubernetes lets all annotations of an object have {} bytes together. A usual member has a name of 22
 characters and one address; the longest that is admitted has 253 characters, 16 addresses of IPv6
 and a zone of {ZONE_MAX} characters; a usual one states none. The **leader** sends a
 heartbeat to each of them and hears its promise, each {} ms by default. And at the **beginning of a view** it announces
 the record to each: what has changed, to those that were in the view before, and the whole to others
-(rule 41 of [views.md](views.md)). That is why one change admits {ADMITTED_MAX} members at most. Superpeers carry none of
-this: they take over locks, and nothing else.
+(rule 41 of [views.md](views.md)). That is why one change admits {ADMITTED_MAX} members at most. The **API server** still sends the whole record to each
+of them at each write of the Lease: to the watch of each member, and again when that reads the Lease, {} bytes for
+{MEMBERS_MAX} usual members together. Superpeers carry none of this: they take over locks, and nothing else.
 
 The last three columns are the bytes that the leader sends at the beginning of a view of n usual members: if one of the view
 before is gone, if {ADMITTED_MAX} of the n have joined, and if everybody needs the whole, as it is without an arbiter and after
 the record was lost.\n\n",
         whole(ANNOTATIONS_MAX),
         policy.timing.heartbeat.as_millis(),
+        whole(2 * MEMBERS_MAX * json(&record(MEMBERS_MAX, &usual()))),
     );
     let have_joined = format!("{ADMITTED_MAX} have joined");
     text += &table(&[
@@ -103,8 +105,8 @@ opened first, which costs two handshakes of TLS for each pair.
 | 100 | SpanningTree | 3.7 s | 25 s | 33 s |
 | 100 | ChangRoberts | 12.2 s | 1.9 s | 0.9 s |
 
-Pods of a cluster share that work among all of them; but a group of more than 50 members had better elect by `ChangRoberts`. With
-130 members in that process its 20,000 file descriptors were not enough. 512 members were run in the simulator alone
+Pods of a cluster share that work among all of them; but a group of more than 50 members had better elect by `ChangRoberts`. 256
+members in that process ran out of its 20,000 file descriptors. 512 members were run in the simulator alone
 (`protocols/tests/group/full.rs`): they join, a follower dies, and the leader dies.
 
 ";

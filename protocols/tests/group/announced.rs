@@ -1,13 +1,17 @@
 //! What the beginning of a view costs: a member of the view before gets what has changed, any other the whole record.
 
+use std::time::Duration;
+
 use conclave_protocols::member::message::{Announced, MemberChanges, Message, PeerMessage};
-use conclave_protocols::member::{Command, Event};
+use conclave_protocols::member::{Command, Event, Node};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{ADMITTED_MAX, Record};
 use conclave_protocols::{Epoch, MemberId};
 
 use crate::bench::{Bench, Link, SECOND, info};
 use crate::kit::heartbeat_of;
+
+const MILLI: Duration = Duration::from_millis(1);
 
 /// What was announced of the view in the register: to which member, and how.
 fn announcements(bench: &Bench) -> Vec<(usize, &Announced)> {
@@ -57,6 +61,36 @@ fn members_of_the_view_before_get_what_has_changed_and_a_joiner_gets_the_whole()
             assert!(record.members.is_empty() && members.gone.is_empty(), "{to}");
         }
     }
+}
+
+/// What goes to one member of the present view is late. To admit another without waiting for that would put it out.
+#[test]
+fn nobody_is_admitted_while_a_member_may_yet_enter_the_view() {
+    let mut bench = Bench::group(3, Policy::default());
+    bench.wait(SECOND * 2);
+    let (one, two) = (bench.node(0), bench.node(1));
+    bench.way(Node::Register, one, Link::Held);
+    bench.start();
+    while bench.record().members.len() < 4 {
+        bench.pass_until(Node::Register, one, "written");
+        bench.wait(MILLI);
+    }
+    bench.link(one, two, Link::Held);
+    bench.free(Node::Register, one);
+    let epoch = bench.record().epoch;
+    let late = bench.start();
+    bench.wait(MILLI * 1_150);
+    assert_eq!(bench.record().epoch, epoch, "it is waited for");
+    bench.free(one, two);
+    bench.wait(SECOND * 2);
+    assert!(bench.record().rank(bench.members[late].me()).is_some());
+    assert!(bench.record().rank(bench.members[1].me()).is_some(), "it was put out");
+    all_follow(&bench, &[]);
+    let seniority = |member: usize| {
+        let rank = bench.record().rank(bench.members[member].me()).expect("a member");
+        bench.record().member(rank).map(|info| info.seniority)
+    };
+    assert!(seniority(1) < seniority(late), "it was never out");
 }
 
 #[test]

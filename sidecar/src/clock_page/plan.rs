@@ -7,13 +7,12 @@ use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, Sta
 
 /// What is to be done with a map.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Plan {
     /// The clock was never synchronised: the page stays as it is.
     Keep,
     /// The page stated a later time, which is too far from the clock to be slewed: it is to state nothing until the clock has
-    /// passed that, or that would be void.
-    Wait,
+    /// passed that, in so many nanoseconds, or that would be void.
+    Wait(u64),
     /// Too little is known of group time: the page is to state nothing.
     Nothing,
     /// This is to be stated; after the page has stated nothing, if time does not go on from what it stated.
@@ -39,28 +38,11 @@ pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) ->
     let is_stated = published.at(now).status != Status::Unknown;
     let followed = is_stated.then(|| words(&followed(map, published, now, rates))).flatten();
     let begins_anew = followed.is_none() && published.status != Stated::Unknown;
-    let is_seen = latest_seen(published, now).is_some_and(|seen| seen > map.now_ns(now));
-    let anew = || if is_seen { None } else { words(&map.shown) };
-    followed.or_else(anew).map_or(Plan::Wait, |words| Plan::State { words, begins_anew })
-}
-
-/// What states nothing on a page, and keeps the latest time that readers may have seen on it for as long as what it stated was
-/// not void.
-pub(super) fn nothing(published: &Words, now: u64, clock_domain: u64) -> Words {
-    let words = Words { clock_domain, ..Words::UNKNOWN };
-    let Some(ns) = latest_seen(published, now) else { return words };
-    let a = Piece { raw: now, ns, rate: 0 };
-    Words { a, void_after_raw: published.void_after_raw, ..words }
-}
-
-/// The latest time that readers may have seen, or see before another is published; nothing if that is void.
-fn latest_seen(published: &Words, now: u64) -> Option<i64> {
-    let soon = now.saturating_add(Writer::PLAN_NS);
-    match published.status {
-        _ if now > published.void_after_raw => None,
-        Stated::Unknown => Some(published.a.ns),
-        Stated::Synchronised | Stated::Disrupted => Some(published.at(soon).time_ns),
-    }
+    let seen = published.latest_seen(now).map_or(i64::MIN, |seen| seen);
+    let anew = || if seen > map.now_ns(now) { None } else { words(&map.shown) };
+    let state = |words| Plan::State { words, begins_anew };
+    let ahead = u64::try_from(seen.saturating_sub(map.now_ns(now))).unwrap_or(0);
+    followed.or_else(anew).map_or(Plan::Wait(ahead), state)
 }
 
 /// The course of the clock, as readers can follow it who follow the page.

@@ -1,5 +1,6 @@
 //! What a leader asks of the register: one thing at a time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Leader;
@@ -141,13 +142,15 @@ impl Leader {
     }
 
     /// Whether the next view would have somebody who wants to join. A joiner that does not fit in has to wait:
-    /// a view with the same members would be of no use.
+    /// a view with the same members would be of no use. So does one while a member may yet enter the present view, which
+    /// would not be in the next.
     fn would_admit(&self, now: LocalTime, me: Incarnation) -> bool {
         let joins = self.joins(now);
-        if joins.is_empty() {
+        let patience = self.record.timing.leader_lease;
+        if joins.is_empty() || self.awaits_somebody(now, me, patience).is_some() {
             return false;
         }
-        let stays = self.stays(now);
+        let stays: BTreeSet<Incarnation> = self.stays(now).into_iter().collect();
         let next = self.record.succession(|m| m == me || stays.contains(&m), joins);
         next.iter().any(|info| self.record.rank(info.incarnation).is_none())
     }
