@@ -27,6 +27,15 @@ fn announced(bench: &Bench) -> (usize, usize) {
     (bytes, whole)
 }
 
+/// All but those, which are dead or have left, are in the present view.
+fn all_follow(bench: &Bench, but: &[usize]) {
+    for (number, member) in bench.members.iter().enumerate().filter(|(at, _)| !but.contains(at)) {
+        let view = member.record().map(|record| record.epoch);
+        assert_eq!(view, Some(bench.record().epoch), "{number}");
+        assert!(member.is_in_view(), "{number}");
+    }
+}
+
 /// As many as can be in one group: they join, one dies, the leader dies, and another waits for a place.
 #[test]
 fn a_group_as_large_as_can_be_lives_as_any_other() {
@@ -39,6 +48,7 @@ fn a_group_as_large_as_can_be_lives_as_any_other() {
     let changes = MEMBERS_MAX.div_ceil(ADMITTED_MAX);
     bench.wait(SECOND * u32::try_from(changes + 3).expect("few"));
     assert_eq!(bench.record().members.len(), MEMBERS_MAX);
+    all_follow(&bench, &[]);
     let epoch = bench.record().epoch;
 
     bench.forget();
@@ -54,6 +64,7 @@ fn a_group_as_large_as_can_be_lives_as_any_other() {
     let (bytes, whole) = announced(&bench);
     assert_eq!(whole, 1, "it alone gets the whole");
     assert!(bytes < MEMBERS_MAX * 512, "{bytes}");
+    all_follow(&bench, &[5]);
 
     bench.forget();
     bench.stop(7);
@@ -68,6 +79,7 @@ fn a_group_as_large_as_can_be_lives_as_any_other() {
     let leader = bench.leader().expect("another leads");
     assert_ne!(leader, 0);
     assert_eq!(bench.record().leader, Some(bench.members[leader].me()));
+    all_follow(&bench, &[0, 5, 7]);
     let (bytes, whole) = announced(&bench);
     assert!(whole == 0 && bytes < MEMBERS_MAX * 256, "{whole}, {bytes}");
 }

@@ -38,7 +38,7 @@ pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) ->
     let is_stated = published.at(now).status != Status::Unknown;
     let followed = is_stated.then(|| words(&followed(map, published, now, rates))).flatten();
     let begins_anew = followed.is_none() && published.status != Stated::Unknown;
-    let seen = published.latest_seen(now).map_or(i64::MIN, |seen| seen);
+    let seen = published.latest_seen(now).unwrap_or(i64::MIN);
     let anew = || if seen > map.now_ns(now) { None } else { words(&map.shown) };
     let state = |words| Plan::State { words, begins_anew };
     let ahead = u64::try_from(seen.saturating_sub(map.now_ns(now))).unwrap_or(0);
