@@ -133,9 +133,14 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
     let browser = open(&dev)?;
     let leader = browser.text("#leader")?;
     let leader: u8 = leader.strip_prefix("dev-").context("a leader's name")?.parse()?;
-    let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
     for traffic in traffic::ALL {
         let lock = traffic.lock();
+        // Who grants a lock enters it without a message.
+        let coordinator = dev.coordinator(leader.into(), &lock)?;
+        let mut others = (1..5)
+            .map(|behind| (leader + behind) % 5)
+            .filter(|member| coordinator != Some(u16::from(*member)));
+        let (first, second) = (others.next().context("one")?, others.next().context("two")?);
         let row = Row::add(&browser, &lock)?;
         let (first, second, waited) = (first.into(), second.into(), second);
         row.shows(first, "idle")?;

@@ -81,6 +81,13 @@ impl Dev {
         })
     }
 
+    /// Who grants a lock by itself, as the leader sees it; nobody does with most algorithms.
+    pub(crate) fn coordinator(&self, leader: u16, lock: &str) -> Result<Option<u16>> {
+        let seen = self.ask(Method::Get, leader, &format!("locks/{}", lock.replace('/', "%2F")))?;
+        let Some(pod) = seen["coordinator"].as_str() else { return Ok(None) };
+        Ok(Some(pod.strip_prefix("dev-").context("a member")?.parse()?))
+    }
+
     /// How many stand in an election.
     pub(crate) fn candidates(&self, election: &str) -> Result<u64> {
         let seen = self.ask(Method::Get, 0, &format!("elections/{election}"))?;
