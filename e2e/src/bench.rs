@@ -8,6 +8,7 @@ mod holds;
 mod named;
 mod reads;
 mod server;
+mod tallies;
 pub mod time;
 
 use std::thread;

@@ -21,7 +21,7 @@ use tracing::debug;
 
 use self::plan::{Plan, plan};
 use crate::group::Group;
-use crate::metrics::ClockMetrics;
+use crate::metrics::{ClockMetrics, Metrics};
 use crate::os_clock::{Host, OsClock, clock_domain};
 
 /// The clock page of one member.
@@ -69,11 +69,11 @@ impl ClockPage {
     }
 
     /// Publishes each map of the group clock, until there are no more.
-    pub(crate) async fn keep(mut self, group: Group, metrics: ClockMetrics) {
+    pub(crate) async fn keep(mut self, group: Group, metrics: Metrics) {
         let mut maps = group.group_time();
         loop {
             let map = *maps.borrow_and_update();
-            let waits = self.offer(&map, &group, &metrics);
+            let waits = metrics.probes.cost.of(|| self.offer(&map, &group, &metrics.clock));
             let disrupted = map.disrupted_until.saturating_sub(self.clock.raw().0);
             let again = [waits, disrupted].into_iter().filter(|ns| *ns > 0).min();
             tokio::select! {
@@ -94,7 +94,11 @@ impl ClockPage {
                 host: self.clock.host_at(self.clock.raw().0),
             }
         };
-        let outcome = self.publish(map, &facts);
+        let mut outcome = Outcome::Kept;
+        group.latest.publish(|| {
+            outcome = self.publish(map, &facts);
+            *self.writer.published()
+        });
         match outcome {
             Outcome::Kept => {}
             Outcome::Published => metrics.page_published.inc(),

@@ -137,7 +137,7 @@ impl Sidecar {
     /// Keeps a clock page, if there is one, from now on. It stays when the sidecar ends, and becomes void by itself.
     pub fn keep_page(&self, page: Option<ClockPage>) {
         let Some(page) = page else { return };
-        let (group, metrics) = (self.group(), self.metrics.clock.clone());
+        let (group, metrics) = (self.group(), self.metrics.clone());
         let end = self.servers.clone();
         self.tracker.spawn(async move {
             // The end of the servers ends it.

@@ -14,6 +14,7 @@ use super::chrony::{Chrony, MODES};
 use super::footprint::{thread_time_on_core, time_on_core};
 use super::reads;
 use super::server::end;
+use super::tallies::Tally;
 use crate::clock_pages::{self, Findings, Source, Starts, Watch, at};
 use crate::cluster::{Cluster, Pod, PodNetwork, Signal};
 use crate::product::{self, Group, SIDECAR};
@@ -30,8 +31,6 @@ const HOGS: usize = 2;
 
 /// The policy of the third part: clocks are steady to 1 ppm.
 const STEADY: &str = r#"{"spec": {"clock": {"maxWanderPpb": 1000}}}"#;
-
-const STEADY_NAME: &str = "at rest, `maxWanderPpb: 1000`";
 
 /// The thread of clock probes.
 const PROBES: &str = "clock-probes";
@@ -85,14 +84,21 @@ fn measure(bed: &Bed<'_>, group: &Group<'_>, spans: Spans) -> Result<()> {
     }
     thread::sleep(spans.settle);
     let mut parts = Vec::new();
-    for (name, hogs) in [("at rest", 0), ("beside two processes that burn a core each", HOGS)] {
-        let hogs = Hogs::start(hogs)?;
-        parts.push((name, bed.part(&mut rivals, spans.measure)?));
-        drop(hogs);
-    }
+    let mut both = |[at_rest, beside_hogs]: [&'static str; 2]| -> Result<()> {
+        for (name, hogs) in [(at_rest, 0), (beside_hogs, HOGS)] {
+            let hogs = Hogs::start(hogs)?;
+            parts.push((name, bed.part(&mut rivals, spans.measure)?));
+            drop(hogs);
+        }
+        Ok(())
+    };
+    both(["at rest", "beside two processes that burn a core each"])?;
     group.namespace.kubectl(&["patch", "ccv", "orders", "--type=merge", "--patch", STEADY])?;
     thread::sleep(spans.settle);
-    parts.push((STEADY_NAME, bed.part(&mut rivals, spans.measure)?));
+    both([
+        "at rest, `maxWanderPpb: 1000`",
+        "beside two processes that burn a core each, `maxWanderPpb: 1000`",
+    ])?;
     let leader = group.await_leader()?;
     let pods = group.followers()?;
     bed.cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
@@ -128,6 +134,7 @@ impl Bed<'_> {
         };
         let mut figures: Vec<Rival> =
             rivals.iter().map(|rival| Rival::new(rival.mode.name)).collect();
+        let tally = Tally::of(&self.pods)?;
         let (begin, before) = (Instant::now(), spent()?);
         let burnt = rivals.iter().map(Chrony::time_on_core).collect::<Result<Vec<_>>>()?;
         let page = |pod: &Pod| Source::of(self.cluster, pod);
@@ -142,6 +149,7 @@ impl Bed<'_> {
             next = next.max(Instant::now());
         }
         let (took, after, found) = (begin.elapsed(), spent()?, watch.end()?);
+        let counted = Tally::of(&self.pods)?.since(&tally);
         let share = |spent: Duration| 100.0 * spent.as_secs_f64() / took.as_secs_f64();
         for (figures, (rival, burnt)) in figures.iter_mut().zip(rivals.iter().zip(burnt)) {
             let each = rival.time_on_core()?.saturating_sub(burnt) / u32::try_from(MEMBERS)?;
@@ -150,7 +158,7 @@ impl Bed<'_> {
         let cores = after.into_iter().zip(before).map(|(after, before)| {
             (share(after.0.saturating_sub(before.0)), share(after.1.saturating_sub(before.1)))
         });
-        Ok(Part { found, rivals: figures, cores: cores.collect() })
+        Ok(Part { found, rivals: figures, cores: cores.collect(), counted })
     }
 }
 
@@ -160,6 +168,8 @@ struct Part {
     rivals: Vec<Rival>,
     /// What each sidecar took of a core, and its thread of clock probes, in per cent.
     cores: Vec<(f64, f64)>,
+    /// What they counted.
+    counted: String,
 }
 
 /// What the instances of one mode of chronyd have shown.
@@ -218,6 +228,7 @@ impl Part {
         println!("the status of the pages read: {:?}, missed: {}", found.statuses, found.missed);
         let cores = self.cores.iter().map(|(all, probes)| format!("{all:.2} % ({probes:.2} %)"));
         let cores: Vec<String> = cores.collect();
+        println!("{}", self.counted);
         println!("of a core, each sidecar (its thread of clock probes): {}", cores.join(", "));
         for rival in &self.rivals {
             println!("of a core, each instance of {}: {:.2} %", rival.name, rival.core);

@@ -133,8 +133,14 @@ impl Reading {
     /// group time is not known, it is left as it is.
     #[must_use]
     pub fn not_before(self, ns: i64) -> Self {
+        self.showing(self.now_ns.max(ns))
+    }
+
+    /// The same with another time, and an error that covers the difference. Where group time is not known, it is left as
+    /// it is.
+    #[must_use]
+    pub fn showing(self, now_ns: i64) -> Self {
         let Some(error_ns) = self.error_ns else { return self };
-        let now_ns = self.now_ns.max(ns);
         let error_ns = error_ns.saturating_add(now_ns.abs_diff(self.now_ns));
         Self { now_ns, error_ns: Some(error_ns), ..self }
     }

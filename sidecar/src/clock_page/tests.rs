@@ -1,5 +1,7 @@
 //! What a page states is no less than what the clock states, and no earlier than what was read.
 
+mod both;
+
 use conclave_clock_page::{Reader, Stated, Status};
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{
@@ -10,7 +12,6 @@ use tokio::sync::watch;
 use super::plan::{ERROR_MAX_NS, VOID_NS};
 use super::*;
 use crate::group::slot;
-use crate::metrics::Metrics;
 
 /// Numbers by chance, from a seed (`SplitMix64`).
 struct Chance(u64);
@@ -427,7 +428,7 @@ async fn a_disruption_that_ends_is_published_although_no_map_comes() {
     let (_maps, time) = watch::channel(map);
     group.time = time;
     let page = ClockPage::open(&path, clock).unwrap();
-    tokio::spawn(page.keep(group, metrics.clock.clone()));
+    tokio::spawn(page.keep(group, metrics.clone()));
     let reader = Reader::open(&path).unwrap();
     for status in [Status::Disrupted, Status::Synchronised] {
         let until = async {

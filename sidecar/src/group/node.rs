@@ -212,6 +212,12 @@ impl PodNode {
         self.timers.next()
     }
 
+    /// Whether a step is for the group clock: what has arrived, or what is due first.
+    pub(super) fn is_for_clock(&self, now: LocalTime, arrival: &Arrival) -> bool {
+        matches!(arrival, Arrival::Payload(_, Payload::Clock { .. }) | Arrival::Relations(_))
+            || matches!(self.timers.first_due(now), Some(PodTimer::Clock(_)))
+    }
+
     /// Begins, before anything arrives.
     pub(super) fn start(&mut self, at: Moment, around: &mut impl Surroundings) {
         let mut out = Outbox::default();

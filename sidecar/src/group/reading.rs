@@ -1,4 +1,5 @@
-//! Group time as the readers of this process see it: it never goes back.
+//! Group time as the readers of this process see it: it never goes back, and is the time of the clock page where that
+//! states one, so that it does not go back for who reads both either.
 //!
 //! A map agrees with the one before for [`ClockMap::SWITCH_NS`](conclave_protocols::clock::ClockMap::SWITCH_NS) from the
 //! moment at which it was made. If this process was held up for longer between that moment and the publication, the map
@@ -6,20 +7,36 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use conclave_clock_page::{Status, Words};
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::Reading;
 
 use super::Group;
 
-/// The latest time that was read.
+/// The latest time that was read, and the clock page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LatestTime(Arc<Mutex<Option<Seen>>>);
+pub(crate) struct LatestTime(Arc<Mutex<Shown>>);
+
+#[derive(Debug, Default)]
+struct Shown {
+    read: Option<Seen>,
+    /// What is published on the page, if there is one.
+    page: Option<Words>,
+}
 
 /// What was read, in which life of the member.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     life: LocalTime,
     ns: i64,
+}
+
+impl LatestTime {
+    /// Publishes on the clock page while nobody reads here. `publish` returns what the page states then.
+    pub(crate) fn publish(&self, publish: impl FnOnce() -> Words) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.page = Some(publish());
+    }
 }
 
 /// The group clock at a moment.
@@ -38,17 +55,22 @@ impl Group {
     /// its map: what is read of an earlier life's map has either that life's beginning, and is from before the next, or
     /// is too young. Then the map was synchronised before the life began, and later times are not held to what it shows.
     pub(crate) fn read_time(&self) -> TimeNow {
-        let mut latest = self.latest.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.latest.0.lock().unwrap_or_else(PoisonError::into_inner);
         let map = self.time.borrow();
         let raw = self.clock.raw();
         let (reading, life) = (map.reading(raw.0), *self.life.borrow());
-        let reading = match *latest {
+        let page = shown.page.map(|words| words.at(raw.0));
+        let reading = match page.filter(|page| page.status != Status::Unknown) {
+            Some(page) => reading.showing(page.time_ns),
+            None => reading,
+        };
+        let reading = match shown.read {
             Some(seen) if seen.life == life => reading.not_before(seen.ns),
             Some(_) | None => reading,
         };
         let is_known = reading.error_ns.is_some();
         if is_known && map.synced_raw.is_some_and(|synced| synced >= life.0) {
-            *latest = Some(Seen { life, ns: reading.now_ns });
+            shown.read = Some(Seen { life, ns: reading.now_ns });
         }
         TimeNow { raw, reading, life }
     }

@@ -275,7 +275,13 @@ impl Task<'_> {
             }
             let step = debug_span!(target: PATH, "step", of = arrival.name());
             self.node.knows_of(*sources.believers.borrow());
-            step.in_scope(|| self.node.handle(at, arrival, &mut self.process));
+            let cost = &self.process.metrics.probes.cost;
+            let cost = self.node.is_for_clock(at.now, &arrival).then(|| cost.clone());
+            let handle = || self.node.handle(at, arrival, &mut self.process);
+            step.in_scope(|| match cost {
+                Some(cost) => cost.of(handle),
+                None => handle(),
+            });
         }
         // What was sent last is on its way before the links end, and a Lease is given back.
         let settled = tokio::time::timeout(LAST_CALLS, self.process.leases.settled());

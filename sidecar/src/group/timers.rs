@@ -42,6 +42,11 @@ impl<N: Clone + Ord + Hash> PodTimers<N> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
+    /// Which is due next, if it is due.
+    pub(super) fn first_due(&self, now: LocalTime) -> Option<&N> {
+        self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, name)| name)
+    }
+
     /// Takes out one that is due.
     pub(super) fn take_due(&mut self, now: LocalTime) -> Option<N> {
         let (_, name) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();

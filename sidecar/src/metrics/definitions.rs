@@ -5,8 +5,8 @@ use std::fmt;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry,
+    Counter, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 /// What is fixed about a metric.
@@ -60,6 +60,13 @@ impl Definitions {
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> IntCounter {
         self.define(Definition { name, kind: Kind::Counter, help, labels: &[] }, |opts| {
             IntCounter::with_opts(opts)
+        })
+    }
+
+    /// A counter of seconds.
+    pub(super) fn seconds(&mut self, name: &'static str, help: &'static str) -> Counter {
+        self.define(Definition { name, kind: Kind::Counter, help, labels: &[] }, |opts| {
+            Counter::with_opts(opts)
         })
     }
 

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
+use super::ClockCost;
 use super::definitions::{Definitions, begin};
 use crate::probes::{Check, Probed, Source};
 
 /// Clock probes: the thread that sends and takes them counts.
 #[derive(Clone)]
 pub(crate) struct ProbeMetrics {
+    /// What the group clock takes of processors, of which clock probes are the greater part.
+    pub(crate) cost: ClockCost,
     /// Whether the port is open.
     pub(crate) socket: IntGauge,
     /// Beacons to peers.
@@ -36,6 +39,7 @@ impl ProbeMetrics {
             &["direction"],
         );
         let metrics = Self {
+            cost: ClockCost::new(define),
             socket: define.count(
                 "conclave_clock_probe_socket_open",
                 "Whether the UDP port of clock probes is open.",

@@ -122,6 +122,7 @@ impl Figures {
 
     /// Runs until the thread of beacons has ended.
     pub(crate) async fn run(mut self) {
+        let cost = self.metrics.cost.clone();
         let mut ticks = tokio::time::interval(TAKEN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.heard.samples.is_closed() {
@@ -129,11 +130,11 @@ impl Figures {
                 _ = ticks.tick() => {}
                 changed = self.peers.changed() => if changed.is_err() { break },
                 () = self.reporter.changed() => {
-                    self.note();
+                    cost.of(|| self.note());
                     continue;
                 }
             }
-            self.take();
+            cost.of(|| self.take());
         }
         self.shown.send_replace(Probed::default());
     }

@@ -159,12 +159,12 @@ impl Running {
     }
 
     fn run(mut self) {
+        let cost = self.thread.metrics.cost.clone();
         while !self.thread.waker.is_stopped() {
-            let pause = self.turn();
-            let waited = match pause {
+            let waited = cost.of(|| match self.turn() {
                 Pause::Hears(at_most) => wait(Some(&self.socket), &self.thread.waker, at_most),
                 Pause::HearsNothing(at_most) => wait(None, &self.thread.waker, at_most),
-            };
+            });
             if let Err(error) = waited {
                 warn!(%error, "wait for clock probes: there are none any more");
                 break;

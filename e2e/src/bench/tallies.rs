@@ -1,0 +1,51 @@
+//! What sidecars count of their group clock, and what that makes in a second and in a round.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::cluster::Pod;
+use crate::prometheus::sum_over;
+
+/// The counters of several sidecars, in the sum, at a moment.
+pub(super) struct Tally {
+    at: Instant,
+    pods: u32,
+    cpu: f64,
+    messages: f64,
+    answers: f64,
+    kernel: f64,
+    stamps: f64,
+}
+
+impl Tally {
+    pub(super) fn of(pods: &[Pod]) -> Result<Self> {
+        let sum = |metric, label| sum_over(pods, metric, label);
+        Ok(Self {
+            at: Instant::now(),
+            pods: pods.len().try_into()?,
+            cpu: sum("conclave_clock_cpu_seconds_total", "")?,
+            messages: sum("conclave_peer_messages_sent_total", r#"protocol="clock""#)?,
+            answers: sum("conclave_clock_answers_total", "")?,
+            kernel: sum("conclave_clock_timestamps_total", r#"source="kernel""#)?,
+            stamps: sum("conclave_clock_timestamps_total", "")?,
+        })
+    }
+
+    /// What was counted since an earlier moment, in words. `Berkeley` has 3(n - 1) messages in a round of n: in each, the
+    /// daemon asks all others.
+    pub(super) fn since(&self, before: &Self) -> String {
+        let took = self.at.duration_since(before.at).as_secs_f64();
+        let [pods, asked] = [self.pods, self.pods - 1].map(f64::from);
+        let rounds = (self.answers - before.answers) / asked;
+        format!(
+            "of a core, the group clock of each sidecar: {:.2} %; {rounds:.0} rounds, {:.2} messages in each (by the formula \
+             {:.0}); {:.2} % of {:.0} stamps of probes are of the kernel",
+            100.0 * (self.cpu - before.cpu) / took / pods,
+            (self.messages - before.messages) / rounds,
+            3.0 * asked,
+            100.0 * (self.kernel - before.kernel) / (self.stamps - before.stamps),
+            self.stamps - before.stamps,
+        )
+    }
+}

@@ -1,0 +1,52 @@
+//! The page and the API show one time.
+
+use super::*;
+use crate::group::TimeNow;
+
+/// Each map is behind the one before, as after a pause in which one was missed; then another process goes on. Who reads the
+/// page and asks the API, by turns, sees one time.
+#[tokio::test]
+async fn time_does_not_go_back_from_the_page_to_the_api_or_from_one_process_to_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page");
+    let clock = OsClock::default();
+    let metrics = Metrics::new("orders");
+    let mut latest = i64::MIN;
+    let behind = |ns: i64| {
+        let (raw, now) = now_ns();
+        let mut map = synchronised(raw, now - ns);
+        map.fresh_for_ns = u64::MAX / 2;
+        map
+    };
+    for process in 0..2 {
+        let (mut group, _slot) = slot::open("orders", "shop-0", clock, metrics.clone());
+        let (maps, time) = watch::channel(behind(process * 3_000_000));
+        group.time = time;
+        let page = ClockPage::open(&path, clock).unwrap();
+        let kept = tokio::spawn(page.keep(group.clone(), metrics.clone()));
+        let reader = Reader::open(&path).unwrap();
+        for read in 0..60 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if read == 30 {
+                maps.send_replace(behind((process + 1) * 3_000_000));
+            }
+            let on_page = || {
+                let reading = reader.now();
+                assert_eq!(reading.status, Status::Synchronised);
+                reading.time_ns
+            };
+            let by_api = || {
+                let TimeNow { raw, reading, .. } = group.read_time();
+                let apart = group.time.borrow().now_ns(raw.0).abs_diff(reading.now_ns);
+                assert!(reading.error_ns.is_some_and(|error_ns| apart <= error_ns), "{reading:?}");
+                reading.now_ns
+            };
+            for now in [on_page(), by_api(), on_page(), by_api()] {
+                assert!(now >= latest, "{} ns back, read {read} of {process}", latest - now);
+                latest = now;
+            }
+        }
+        kept.abort();
+        assert!(kept.await.expect_err("it was ended").is_cancelled());
+    }
+}
