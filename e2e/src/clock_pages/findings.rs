@@ -75,9 +75,18 @@ impl Findings {
         }
     }
 
-    /// Fails if a page stated what was not true, or went back.
+    /// Fails if a page stated what was not true, or went back, or if pages stated too little to show anything: half of the
+    /// readings are to be in step, and half of the errors below a millisecond.
     pub fn check(&self) -> Result<()> {
-        ensure!(self.pairs > 0, "no two pages stated a time: {:?}", self.statuses);
+        let known = self.statuses.get(name(Status::Synchronised)).copied().unwrap_or(0);
+        let all: usize = self.statuses.values().sum();
+        ensure!(
+            self.pairs > 0 && 2 * known >= all,
+            "too few pages stated a time: {:?}",
+            self.statuses
+        );
+        let error = at(&self.bounds, 500);
+        ensure!(error < Some(TIGHT_NS), "half of the errors are greater than {error:?} ns");
         let (outside, backward) = (self.outside.len(), self.backward.len());
         ensure!(
             outside == 0,
@@ -89,6 +98,9 @@ impl Findings {
         Ok(())
     }
 }
+
+/// The error that a page states is half a round trip and little more: tens of microseconds, on a busy machine hundreds.
+const TIGHT_NS: u64 = 1_000_000;
 
 fn name(status: Status) -> &'static str {
     match status {
@@ -165,6 +177,20 @@ mod tests {
         findings.note(Some(&[reading(0, 1, Status::Unknown), reading(9, 1, Status::Unknown)]));
         findings.note(None);
         assert!(findings.check().is_err() && findings.missed == 1);
+    }
+
+    #[test]
+    fn little_is_shown_by_pages_that_are_seldom_in_step_or_state_large_errors() {
+        let check = |many: usize, error_ns: u64| {
+            let mut findings = Findings::default();
+            for sample in 0..10 {
+                let status = if sample < many { Status::Synchronised } else { Status::Holdover };
+                findings.note(Some(&[reading(9, error_ns, status); 2]));
+            }
+            findings.check()
+        };
+        assert!(check(5, TIGHT_NS - 1).is_ok());
+        assert!(check(4, TIGHT_NS - 1).is_err() && check(5, TIGHT_NS).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
 use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON, claim_path};
@@ -31,6 +31,9 @@ fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Resu
                 Ok(())
             })?;
             the_leaders_service_answers(namespace, &leader)?;
+            if cluster.is_ours_or_skip("the audit of clocks that are one") {
+                clocks_of_one_machine_pass_the_audit(group)?;
+            }
             a_lock_goes_from_one_to_the_next_with_a_larger_token(group)?;
             a_changed_algorithm_reaches_running_sidecars(group)
         })
@@ -46,6 +49,27 @@ fn the_leaders_service_answers(namespace: &Namespace<'_>, leader: &Pod) -> Resul
         let curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", &url];
         let metrics = namespace.exec(&leader.name, APPLICATION, &curl)?;
         ensure!(metrics.contains("conclave_leader{group=\"orders\"} 1"), "{metrics}");
+        Ok(())
+    })
+}
+
+/// All nodes are on one machine, so members see that their raw clocks are one, and hold what is stated against that.
+fn clocks_of_one_machine_pass_the_audit(group: &Group<'_>) -> Result<()> {
+    let pods = group.pods()?;
+    wait::until("the audit of clocks", SOON, || {
+        for pod in &pods {
+            let found = group.get(pod, "/v1/time/peers")?;
+            let peers = found.body["peers"].as_array().context("a list of peers")?;
+            ensure!(peers.len() == pods.len() - 1, "{} has {found:?}", pod.name);
+            for peer in peers {
+                let audited =
+                    peer["same_clock"] == true && peer["audit"]["checked"].as_u64() > Some(8);
+                let sound = peer["audit"]["violations"] == 0 && peer["disrupted"] == false;
+                let stamps = &peer["timestamps"];
+                let stamped = stamps["sent"] == "kernel" && stamps["received"] == "kernel";
+                ensure!(audited && sound && stamped, "{} has {peer}", pod.name);
+            }
+        }
         Ok(())
     })
 }
