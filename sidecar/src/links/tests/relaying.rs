@@ -12,7 +12,7 @@ use tokio_util::codec::Framed;
 
 use super::stranger::{Stranger, hears, says};
 use super::*;
-use crate::identity::tests::{PATIENCE, certified};
+use crate::identity::tests::{PATIENCE, bundle_of, certified};
 use crate::links::crowd::{Crowd, RELAYS};
 use crate::links::relays::{HEAD_START, pass_on};
 use crate::links::secure::Connection;
@@ -33,10 +33,18 @@ const FAR: [usize; 2] = [3, 4];
 
 impl Zones {
     async fn new() -> Self {
-        let authority = authority();
+        Self::of(authority(), |_| None).await
+    }
+
+    /// Some of them with credentials of their own.
+    async fn of(
+        authority: LocalAuthority,
+        other: impl Fn(usize) -> Option<Arc<Credentials>>,
+    ) -> Self {
         let mut members = Vec::new();
         for (pod, zone) in (1..).zip(["a", "a", "a", "b", "b", "b"]) {
-            let credentials = of_pod(pod, &authority, &[&authority]);
+            let credentials = other(members.len());
+            let credentials = credentials.unwrap_or_else(|| of_pod(pod, &authority, &[&authority]));
             members.push(process_in(Some(zone), pod, Some(credentials)).await);
         }
         let infos: Vec<MemberInfo> = members.iter().map(|member| member.info.clone()).collect();
@@ -59,13 +67,26 @@ impl Zones {
         self.misleads(one, other, nobody().await);
     }
 
-    /// Says something, and waits until it is heard.
+    /// Says something to the listener, and waits until it is heard.
     async fn speaks(&mut self, from: usize) {
-        let to = self.members[LISTENER].info.incarnation;
+        self.says(from, LISTENER);
+        let heard = self.members[LISTENER].hears().await;
+        assert_eq!(heard, self.incarnation(from));
+    }
+
+    fn says(&mut self, from: usize, to: usize) {
+        let to = self.incarnation(to);
         let leave = Payload::Member(PeerMessage::Leave(Box::default()));
         self.members[from].links.send(to, leave);
-        let heard = self.members[LISTENER].hears().await;
-        assert_eq!(heard, self.members[from].info.incarnation);
+    }
+
+    fn is_open(&self, from: usize, to: usize) -> bool {
+        self.members[from].links.is_open(self.incarnation(to))
+    }
+
+    /// The gateway near the speaker that passes on for it.
+    fn passes_on(&self) -> usize {
+        NEAR.into_iter().find(|one| self.relays()[*one] > 0).expect("one does")
     }
 
     fn relayed(&self, by: usize) -> u64 {
@@ -162,16 +183,59 @@ async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
     let took = begun.elapsed();
     println!("connected through two gateways after {took:?}");
     assert!(took >= HEAD_START, "{took:?}");
-    // A gateway that ends the connection: the next one begins with what was good before.
-    let by: Vec<usize> = (0..6).filter(|one| zones.relays()[*one] > 0).collect();
-    let begun = std::time::Instant::now();
-    let speaker = zones.incarnation(SPEAKER).pod;
-    zones.members[by[0]].apart.send_replace(BTreeSet::from([speaker]));
-    until("the end", || !zones.members[SPEAKER].links.is_open(zones.incarnation(LISTENER))).await;
-    zones.members[by[0]].apart.send_replace(BTreeSet::new());
+
+    // The next connection begins with what was good before. A busy machine may take longer once.
+    let (speaker, by) = (zones.incarnation(SPEAKER).pod, zones.passes_on());
+    let again = async |zones: &mut Zones| {
+        zones.members[by].apart.send_replace(BTreeSet::from([speaker]));
+        until("the end", || !zones.is_open(SPEAKER, LISTENER)).await;
+        let begun = std::time::Instant::now();
+        zones.members[by].apart.send_replace(BTreeSet::new());
+        zones.speaks(SPEAKER).await;
+        begun.elapsed()
+    };
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        shortest = shortest.min(again(&mut zones).await);
+    }
+    println!("connected again after {shortest:?}");
+    assert!(shortest < HEAD_START, "{shortest:?}");
+    assert_eq!(zones.relayed(SPEAKER), 6);
+}
+
+#[tokio::test]
+async fn another_gateway_takes_over_from_one_that_dies() {
+    let mut zones = Zones::new().await;
+    zones.parts(SPEAKER, LISTENER).await;
     zones.speaks(SPEAKER).await;
-    println!("connected again after {:?}", begun.elapsed());
+    let dies = zones.passes_on();
+    zones.members[dies].local.end.cancel();
+    until("the end", || !zones.is_open(SPEAKER, LISTENER)).await;
+    zones.speaks(SPEAKER).await;
     assert_eq!(zones.relayed(SPEAKER), 2);
+    assert_ne!(zones.passes_on(), dies);
+}
+
+/// The other end is a gateway, which sees the certificate of the speaker alone.
+#[tokio::test]
+async fn a_link_ends_with_the_certificate_of_the_gateway_that_passes_it_on() {
+    let authority = authority();
+    let bundle = bundle_of(&[&authority]);
+    let brief = |member: usize| {
+        let me = id(GROUP, member as u128 + 1);
+        let (key, certificate) = certified(&authority, &me, |params| {
+            params.not_after = (SystemTime::now() + Duration::from_secs(3)).into();
+        });
+        let credentials = Credentials::new(me.group, me.pod, &key, &certificate, bundle.clone());
+        NEAR.contains(&member).then(|| Arc::new(credentials.expect("credentials")))
+    };
+    let credentials: Vec<_> = (0..6).map(brief).collect();
+    let mut zones = Zones::of(authority, |member| credentials[member].clone()).await;
+    zones.parts(SPEAKER, FAR[0]).await;
+    zones.says(SPEAKER, FAR[0]);
+    zones.members[FAR[0]].hears().await;
+    assert_eq!(zones.relayed(SPEAKER), 1);
+    until("the end", || !zones.is_open(SPEAKER, FAR[0])).await;
 }
 
 #[tokio::test]
@@ -319,10 +383,8 @@ async fn a_gateway_cannot_pose_as_the_other_end() {
     for far in FAR {
         zones.misleads(far, LISTENER, impostor);
     }
-    let to = zones.incarnation(LISTENER);
-    let leave = Payload::Member(PeerMessage::Leave(Box::default()));
-    zones.members[SPEAKER].links.send(to, leave);
+    zones.says(SPEAKER, LISTENER);
     until("refused", || zones.members[SPEAKER].failures("pod") > 1).await;
-    assert!(!zones.members[SPEAKER].links.is_open(to));
+    assert!(!zones.is_open(SPEAKER, LISTENER));
     assert!(zones.members[FAR[0]].heard.try_recv().is_err());
 }
