@@ -93,8 +93,8 @@ impl Place {
     }
 }
 
-/// By whom a member of one zone reaches a member of another that is no neighbour of its: both ends and whoever is between
-/// are neighbours, one after the other.
+/// The gateways between a member of one zone and a member of another that is not its neighbour. Each is a neighbour of the
+/// one before and of the one after.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Way {
     /// The gateway that it speaks with.

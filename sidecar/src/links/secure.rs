@@ -156,7 +156,7 @@ pub(super) async fn connect(
     greet(local, dial(local, addresses).await?, pod).await
 }
 
-/// Connects to whoever is at an address, if there is something to show.
+/// Opens a connection to the process at an address, if this member has a certificate to show.
 pub(super) async fn dial(local: &Local, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
     local.credentials().ok_or(Refusal::Bare)?;
     let stream = TcpStream::connect(addresses).await.map_err(Refusal::Unreachable)?;
