@@ -59,7 +59,12 @@ pub(super) async fn reach(
             Some((way, reached)) = attempts.next() => match reached {
                 Ok(connection) => return Ok((connection, way)),
                 Err(refusal) => {
-                    local.refused(to, &refusal);
+                    match way {
+                        None => local.refused(to, &refusal),
+                        Some(Way { by, .. }) => {
+                            local.refused(format_args!("{to}, by {by}"), &refusal);
+                        }
+                    }
                     latest = refusal;
                     next = Instant::now();
                 }
