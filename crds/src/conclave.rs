@@ -75,7 +75,8 @@ pub struct ConclaveSpec {
         "x-kubernetes-validations" = [limits::distinct_services_rule(), limits::distinct_leases_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
-    /// Who is whose neighbour in an election by `SpanningTree`, which sends along links. No other message goes by it.
+    /// Who is whose neighbour in an election by `SpanningTree`, which sends along links. Other messages go directly, and by
+    /// the gateways of zones where two pods do not reach each other.
     pub topology: TopologySpec,
     /// How locks are granted. If several patterns match a name, an exact name beats a prefix, and a longer
     /// prefix beats a shorter one. A lock that no pattern matches cannot be taken, so with an empty list there are
@@ -221,7 +222,8 @@ fn http() -> i32 {
 }
 
 /// Who is whose neighbour in an election by `SpanningTree`. It saves messages and separates nobody: if an election comes
-/// to nothing twice, all members are neighbours in the next.
+/// to nothing twice, all members are neighbours in the next. Pods that do not reach each other need no pairs but those of
+/// neighbours: gateways pass on the rest.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologySpec {

@@ -13,7 +13,7 @@ use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use conclave_protocols::{Epoch, FencingToken, LamportTime, MemberId};
-use conclave_sidecar::fuzzing::{data, framed, greeting, sealed};
+use conclave_sidecar::fuzzing::{data, framed, greeting, relay, sealed};
 use conclave_sidecar::wire::Payload;
 
 use crate::frame::member;
@@ -43,6 +43,7 @@ pub fn made() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("beacon", "later", sealed(true)),
         ("lease", "view.json", record),
         ("handshake", "introduction", greeting(true).to_vec()),
+        ("handshake", "relay", relay().to_vec()),
     ];
     let mut conversation = greeting(false).to_vec();
     for (number, (name, message)) in (1..).zip(messages()) {

@@ -24,7 +24,7 @@ pub mod superpeers;
 
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
-pub use place::Place;
+pub use place::{Place, Way};
 pub use ring::Ring;
 pub use spanning_tree::SpanningTree;
 

@@ -161,7 +161,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::links::{Cuts, Links, Warnings};
+    use crate::links::{Cuts, Links, Roads, Warnings};
     use crate::metrics::Metrics;
 
     /// A process of a pod, with its links and its discovery.
@@ -196,6 +196,7 @@ mod tests {
             metrics: Metrics::new("orders"),
             keys: crate::probes::Keyring::default(),
             cuts: Cuts::none(),
+            roads: Roads::default(),
             tracker: TaskTracker::new(),
             end: CancellationToken::new(),
         };

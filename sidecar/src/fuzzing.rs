@@ -4,7 +4,7 @@ mod api;
 mod peer;
 
 pub use api::PlayedApi;
-pub use peer::{conversation, framed, greeting};
+pub use peer::{conversation, framed, greeting, relay};
 
 use bytes::Bytes;
 
@@ -26,7 +26,9 @@ pub fn payload(bytes: &[u8]) -> Option<Payload> {
             | Frame::Reject(_)
             | Frame::Ack { .. }
             | Frame::Introduce(_)
-            | Frame::Introduced(_),
+            | Frame::Introduced(_)
+            | Frame::Relay(_)
+            | Frame::Relayed(_),
         )
         | Err(_) => None,
     }

@@ -4,13 +4,16 @@
 //! closed when nothing was sent for long. What a peer has not acknowledged is kept, within limits;
 //! what would be of no use when it is late is dropped instead.
 //!
-//! Both ends show a certificate of the group ([`crate::identity`]), and are who it says.
+//! Both ends show a certificate of the group ([`crate::identity`]), and are who it says. Where zones have gateways, these
+//! pass on what ends say to each other that do not reach each other ([`relays`]).
 
 mod crowd;
 mod cuts;
 mod inbound;
 mod outbound;
 mod refusals;
+mod relays;
+mod roads;
 mod secure;
 mod sessions;
 #[cfg(test)]
@@ -21,14 +24,14 @@ pub(crate) use cuts::Cuts;
 pub(crate) use inbound::hear;
 pub(crate) use outbound::introduce;
 pub(crate) use refusals::Warnings;
+pub(crate) use roads::Roads;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use conclave_protocols::Incarnation;
-use conclave_protocols::record::MemberInfo;
+use conclave_protocols::record::{MemberInfo, Record};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -56,6 +59,8 @@ pub(crate) struct Local {
     pub(crate) keys: Keyring,
     /// Between whom nothing goes in or out.
     pub(crate) cuts: Cuts,
+    /// Where the others are.
+    pub(crate) roads: Roads,
     pub(crate) tracker: TaskTracker,
     pub(crate) end: CancellationToken,
 }
@@ -63,7 +68,6 @@ pub(crate) struct Local {
 /// The outgoing links, by peer.
 pub(crate) struct Links {
     local: Local,
-    addresses: HashMap<Incarnation, Vec<SocketAddr>>,
     open: HashMap<Incarnation, Link>,
     sessions: Arc<AtomicU64>,
 }
@@ -89,18 +93,23 @@ impl Links {
     ) -> Self {
         inbound::listen(&local, listeners, inbox);
         let sessions = Arc::new(AtomicU64::new(1));
-        Self { local, addresses: HashMap::new(), open: HashMap::new(), sessions }
+        Self { local, open: HashMap::new(), sessions }
     }
 
     /// Learns where a peer is.
     pub(crate) fn meet(&mut self, info: &MemberInfo) {
-        self.addresses.insert(info.incarnation, info.addresses.clone());
+        self.local.roads.meet(info);
     }
 
     /// Forgets where everybody else is.
     pub(crate) fn keep_only(&mut self, known: impl Fn(&Incarnation) -> bool) {
-        self.addresses.retain(|peer, _| known(peer));
+        self.local.roads.keep_only(&known);
         self.open.retain(|peer, link| known(peer) && !link.queue.is_closed());
+    }
+
+    /// Goes by the zones of a view from now on.
+    pub(crate) fn go_by(&self, view: &Record) {
+        self.local.roads.go_by(view);
     }
 
     /// Whether a link to a peer is open.
@@ -142,9 +151,9 @@ impl Links {
 
     /// Opens a link to a peer, if it is known where that is.
     fn connect(&mut self, to: Incarnation, greets: bool) -> Option<&Link> {
-        let addresses = self.addresses.get(&to)?.clone();
+        self.local.roads.addresses(to)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let link = outbound::open(&self.local, to, addresses, session, QUEUE, greets);
+        let link = outbound::open(&self.local, to, session, QUEUE, greets);
         Some(self.open.entry(to).insert_entry(link).into_mut())
     }
 

@@ -25,7 +25,7 @@ use crate::http::{self, LeaderElector, Limits, ListenError, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
 use crate::lease::Leases;
-use crate::links::{Cuts, Links, Local, Warnings};
+use crate::links::{Cuts, Links, Local, Roads, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::probes::{self, Figures, Keyring, Probes, Reporter};
@@ -235,6 +235,7 @@ impl Sidecar {
             metrics: self.metrics.clone(),
             keys,
             cuts: strings.cuts,
+            roads: Roads::default(),
             tracker: self.tracker.clone(),
             end: links_end,
         };

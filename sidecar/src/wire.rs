@@ -56,6 +56,36 @@ pub(crate) enum Frame {
     Introduce(Box<Introduction>),
     /// The answer.
     Introduced(Box<MemberInfo>),
+    /// Asks a gateway to pass on all that follows, both ways.
+    Relay(Relay),
+    /// The answer: it does, from the next byte on.
+    Relayed(Result<(), NoRelay>),
+}
+
+/// To whom it is to be passed on. What remains of the way gets shorter with each gateway.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Relay {
+    /// By another gateway, or else directly.
+    pub(crate) by: Option<Incarnation>,
+    /// The other end.
+    pub(crate) to: Incarnation,
+}
+
+/// Why nothing is passed on.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
+pub(crate) enum NoRelay {
+    /// The view of the one that is asked has no gateways.
+    #[error("the view has no gateways")]
+    Topology,
+    /// It does not know a member that it should connect to.
+    #[error("it does not know that member")]
+    Unknown,
+    /// It does not reach that member.
+    #[error("it does not reach that member")]
+    Unreachable,
+    /// It passes on as much as it may.
+    #[error("it passes on as much as it may")]
+    Crowded,
 }
 
 /// Who asks whom.

@@ -1,5 +1,5 @@
-//! Real sidecars in network namespaces of their own, while most pairs of them are cut off from each other: an election
-//! along zones needs no links but those that its topology leaves. Those of a nominee to all others, the core needs.
+//! Real sidecars in network namespaces of their own, while most pairs of them are cut off from each other: a group needs no
+//! pairs but those that its topology leaves. Gateways pass on the rest.
 //!
 //! Each test runs in a network that the machine's is no part of, and that ends with it.
 
@@ -12,7 +12,7 @@ use conclave_protocols::cost;
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy};
 
 use self::group::{Group, SIZE, policy};
-use self::network::{in_a_network_of_its_own, star};
+use self::network::{Pair, in_a_network_of_its_own};
 
 /// The leader of the group from its beginning. It and the next three are the most senior, so none is a gateway.
 const FIRST: usize = 0;
@@ -22,15 +22,17 @@ const BEST: usize = 1;
 const SECOND: usize = 2;
 const THIRD: usize = 3;
 
-/// A nominee collects seals from all, and leads all, so the pairs of the two that lead in turn are left too.
+/// A gateway.
+const LAST: usize = SIZE - 1;
+
+/// A nominee collects seals from all, and leads all: by gateways where it must.
 #[test]
 fn the_best_of_all_zones_leads_the_group_while_most_pairs_are_cut() {
     in_a_network_of_its_own(
         "the_best_of_all_zones_leads_the_group_while_most_pairs_are_cut",
         || {
             let mut group = Group::with_candidates();
-            let stars = [FIRST, BEST, SECOND].into_iter().flat_map(|one| star(one, SIZE));
-            group.leave_only(&group.links(FIRST).into_iter().chain(stars).collect());
+            group.leave_only(&group.links(FIRST));
             // A ballot opens the links: TLS takes its time when all begin.
             group.withdraw(BEST, REPORTS);
             group.wait_until_all_follow(SECOND, Some(REPORTS));
@@ -38,21 +40,24 @@ fn the_best_of_all_zones_leads_the_group_while_most_pairs_are_cut() {
                 group.kill(dies);
                 group.wait_until_all_follow(next, None);
             }
+            assert!(group.relayed() > 0, "gateways pass on");
         },
     );
 }
 
-/// The candidates are all but the one that leads the group, which calls ballots and grants the lead. Besides its pairs
-/// only those of the topology are left.
+/// The candidates are all but the one that leads the group, which calls ballots and grants the lead. It has the pairs that
+/// the topology leaves it.
 #[test]
 fn the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut() {
     in_a_network_of_its_own(
         "the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut",
         || {
             let mut group = Group::with_candidates();
-            let (star, links) = (star(FIRST, SIZE), group.links_of_candidates(FIRST));
+            let links = group.links_of_candidates(FIRST);
             let most = cost::spanning_tree(SIZE as u64 - 1, links.len() as u64);
-            group.leave_only(&links.into_iter().chain(star).collect());
+            let of_first = |(one, other): &Pair| [*one, *other].contains(&FIRST);
+            let leads = group.links(FIRST).into_iter().filter(of_first);
+            group.leave_only(&links.into_iter().chain(leads).collect());
             for (withdraws, next) in [(BEST, SECOND), (SECOND, THIRD)] {
                 group.withdraw(withdraws, REPORTS);
                 group.wait_until_all_follow(next, Some(REPORTS));
@@ -63,8 +68,24 @@ fn the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut() {
             group.kill(THIRD);
             group.wait_until_all_follow_another(THIRD, Some(REPORTS));
             group.wait_until_all_follow(FIRST, None);
+            assert!(group.relayed() > 0, "gateways pass on");
         },
     );
+}
+
+/// It joins as a gateway of its zone, and asks those that it reaches to pass on that it wants to join.
+#[test]
+fn a_member_joins_while_most_pairs_are_cut() {
+    in_a_network_of_its_own("a_member_joins_while_most_pairs_are_cut", || {
+        let mut group = Group::start(policy(), |_| vec![]);
+        let with = group.links(FIRST);
+        group.kill(LAST);
+        group.wait_until_all_are_in();
+        group.leave_only(&group.links(FIRST).union(&with).copied().collect());
+        group.begin(LAST, vec![]);
+        group.wait_until_all_are_in();
+        assert!(group.relayed() > 0, "gateways pass on");
+    });
 }
 
 impl Group {

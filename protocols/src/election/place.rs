@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::MemberId;
+use crate::ids::{Incarnation, MemberId};
 use crate::policy::Topology;
-use crate::record::Record;
+use crate::record::{MemberInfo, Record};
 use crate::view::View;
 
 /// One member of an election, before it begins.
@@ -74,7 +74,7 @@ impl Place {
         match topology {
             Topology::FullMesh => self,
             Topology::Zones => {
-                let neighbours = in_zones(zones, leader, self.me);
+                let neighbours = Zones::new(zones, leader).neighbours(self.me);
                 Self { spares: true, ..self.with_neighbours(neighbours) }
             }
         }
@@ -93,31 +93,80 @@ impl Place {
     }
 }
 
-/// The members of its own zone and, if it is a gateway, all gateways.
-fn in_zones<'a>(
-    zones: impl IntoIterator<Item = Option<&'a str>>,
-    leader: Option<MemberId>,
-    me: MemberId,
-) -> BTreeSet<MemberId> {
-    let mut members: BTreeMap<Option<&str>, Vec<MemberId>> = BTreeMap::new();
-    for (rank, zone) in (0..).map(MemberId).zip(zones) {
-        members.entry(zone).or_default().push(rank);
-    }
-    let gateways: BTreeSet<MemberId> =
-        members.values().flat_map(|zone| gateways(zone, leader)).collect();
-    let own = members.into_values().find(|zone| zone.contains(&me)).unwrap_or_default();
-    let mut neighbours = BTreeSet::from_iter(own);
-    if gateways.contains(&me) {
-        neighbours.extend(gateways);
-    }
-    neighbours
+/// The gateways between a member of one zone and a member of another that is not its neighbour. Each is a neighbour of the
+/// one before and of the one after.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Way {
+    /// The gateway that it speaks with.
+    pub by: Incarnation,
+    /// The gateway that this one speaks with, unless it is a neighbour of the other end.
+    pub then: Option<Incarnation>,
 }
 
-/// The first two ranks of a zone, but not the leader unless there is nobody else.
-fn gateways(zone: &[MemberId], leader: Option<MemberId>) -> Vec<MemberId> {
-    let others = zone.iter().copied().filter(|one| Some(*one) != leader);
-    let gateways: Vec<MemberId> = others.take(GATEWAYS).collect();
-    if gateways.is_empty() { zone.to_vec() } else { gateways }
+impl Way {
+    /// All ways from one to another in a view; none if it has no zones, or they are neighbours. Who is not in the view yet
+    /// is no gateway, unless nobody else of its zone is there.
+    #[must_use]
+    pub fn all(view: &Record, from: &MemberInfo, to: &MemberInfo) -> Vec<Self> {
+        let (one, other) = (from.zone.as_deref(), to.zone.as_deref());
+        if view.policy.topology == Topology::FullMesh || one == other {
+            return Vec::new();
+        }
+        let leader = view.leader.and_then(|leader| view.rank(leader));
+        let zones = Zones::new(view.members.iter().map(|info| info.zone.as_deref()), leader);
+        let [leave, enter] = [(from, one), (to, other)]
+            .map(|(end, zone)| zones.exits(zone, view.rank(end.incarnation)));
+        let member = |gateway: &Option<MemberId>| Some(view.member((*gateway)?)?.incarnation);
+        let pairs = leave.iter().flat_map(|by| enter.iter().map(|then| (member(by), member(then))));
+        let way = |pair| match pair {
+            (Some(by), then) => Some(Self { by, then }),
+            (None, Some(by)) => Some(Self { by, then: None }),
+            (None, None) => None,
+        };
+        pairs.filter_map(way).collect()
+    }
+}
+
+/// Who is in which zone.
+struct Zones<'a> {
+    members: BTreeMap<Option<&'a str>, Vec<MemberId>>,
+    leader: Option<MemberId>,
+}
+
+impl<'a> Zones<'a> {
+    fn new(zones: impl IntoIterator<Item = Option<&'a str>>, leader: Option<MemberId>) -> Self {
+        let mut members: BTreeMap<Option<&str>, Vec<MemberId>> = BTreeMap::new();
+        for (rank, zone) in (0..).map(MemberId).zip(zones) {
+            members.entry(zone).or_default().push(rank);
+        }
+        Self { members, leader }
+    }
+
+    /// The members of its own zone and, if it is a gateway, all gateways.
+    fn neighbours(self, me: MemberId) -> BTreeSet<MemberId> {
+        let gateways: BTreeSet<MemberId> =
+            self.members.values().flat_map(|zone| self.gateways(zone)).collect();
+        let own = self.members.into_values().find(|zone| zone.contains(&me)).unwrap_or_default();
+        let mut neighbours = BTreeSet::from_iter(own);
+        if gateways.contains(&me) {
+            neighbours.extend(gateways);
+        }
+        neighbours
+    }
+
+    /// Who is between a member of a zone and the gateways of other zones: one of these, or nobody.
+    fn exits(&self, zone: Option<&str>, me: Option<MemberId>) -> Vec<Option<MemberId>> {
+        let gateways = self.members.get(&zone).map_or_else(Vec::new, |zone| self.gateways(zone));
+        let is_one = gateways.is_empty() || gateways.iter().any(|gateway| Some(*gateway) == me);
+        if is_one { vec![None] } else { gateways.into_iter().map(Some).collect() }
+    }
+
+    /// The first two ranks of a zone, but not the leader unless there is nobody else.
+    fn gateways(&self, zone: &[MemberId]) -> Vec<MemberId> {
+        let others = zone.iter().copied().filter(|one| Some(*one) != self.leader);
+        let gateways: Vec<MemberId> = others.take(GATEWAYS).collect();
+        if gateways.is_empty() { zone.to_vec() } else { gateways }
+    }
 }
 
 /// So that one of a zone may die.
@@ -126,7 +175,9 @@ const GATEWAYS: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Epoch;
+    use crate::ids::{Epoch, PodUid};
+    use crate::policy::{Policy, Timing};
+    use crate::record::RECORD_VERSION;
 
     /// The neighbours of each rank; the zones are letters, and a dash is none.
     fn neighbours(zones: &str, leader: Option<u32>) -> Vec<Vec<u32>> {
@@ -195,6 +246,94 @@ mod tests {
                 assert_eq!(reached.len(), zones.len(), "{zones}, led by {leader:?}");
             }
         }
+    }
+
+    fn member(number: usize, zones: &str) -> MemberInfo {
+        let zone = Some(&zones[number..=number]).filter(|zone| *zone != "-");
+        MemberInfo {
+            incarnation: Incarnation { pod: PodUid(number as u128), run: 1 },
+            name: format!("shop-{number}"),
+            addresses: vec![],
+            priority: 0,
+            capacity: 0,
+            zone: zone.map(str::to_owned),
+            seniority: 0,
+            protocol: (1, 1),
+        }
+    }
+
+    /// A view of the first so many of these.
+    fn view(zones: &str, members: usize, leader: Option<usize>, topology: Topology) -> Record {
+        let members: Vec<MemberInfo> = (0..members).map(|number| member(number, zones)).collect();
+        Record {
+            version: RECORD_VERSION,
+            epoch: Epoch(4),
+            ceiling: Epoch(7),
+            leader: leader.map(|leader| members[leader].incarnation),
+            members,
+            settled: true,
+            closing: false,
+            base_unknown: false,
+            base: Some(Epoch(0)),
+            held: None,
+            timing: Timing::default(),
+            longest_leader_lease: Timing::default().leader_lease,
+            policy: Policy { topology, ..Policy::default() },
+            nonce: 0,
+        }
+    }
+
+    /// The ways between two, by number.
+    fn ways(view: &Record, zones: &str, from: usize, to: usize) -> Vec<Vec<usize>> {
+        let number = |pod: Incarnation| usize::try_from(pod.pod.0).expect("few");
+        let ways = Way::all(view, &member(from, zones), &member(to, zones)).into_iter();
+        ways.map(|way| [Some(way.by), way.then].into_iter().flatten().map(number).collect())
+            .collect()
+    }
+
+    #[test]
+    fn every_two_members_are_neighbours_or_have_a_way_along_neighbours() {
+        for zones in ["abcabcabc", "aabbbccccc", "abc", "aaaab", "--ab-ba", "a"] {
+            for leader in (0..zones.len()).map(Some).chain([None]) {
+                let view = view(zones, zones.len(), leader, Topology::Zones);
+                let rank = |number| MemberId(u32::try_from(number).expect("few"));
+                let places: Vec<Place> =
+                    (0..zones.len()).map(|one| Place::in_record(&view, rank(one))).collect();
+                for (from, to) in
+                    (0..zones.len()).flat_map(|one| (0..zones.len()).map(move |to| (one, to)))
+                {
+                    let ways = ways(&view, zones, from, to);
+                    let is_near = from == to || places[from].is_neighbour(rank(to), false);
+                    assert_eq!(ways.is_empty(), is_near, "{zones}, {leader:?}: {from} to {to}");
+                    for way in ways {
+                        let stops: Vec<usize> = [from].into_iter().chain(way).chain([to]).collect();
+                        let is_way =
+                            |hop: &[usize]| places[hop[0]].is_neighbour(rank(hop[1]), false);
+                        assert!(stops.windows(2).all(is_way), "{zones}, {leader:?}: {stops:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_a_way_by_each_gateway_and_none_in_a_full_mesh() {
+        let view_of = |topology| view("aaabbb", 6, Some(0), topology);
+        let zones = view_of(Topology::Zones);
+        assert_eq!(ways(&zones, "aaabbb", 0, 5), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+        assert_eq!(ways(&zones, "aaabbb", 0, 3), [[1], [2]]);
+        assert_eq!(ways(&zones, "aaabbb", 1, 5), [[3], [4]]);
+        assert!(ways(&view_of(Topology::FullMesh), "aaabbb", 0, 5).is_empty());
+    }
+
+    #[test]
+    fn who_is_not_in_the_view_yet_goes_by_the_gateways_that_are() {
+        let zones = "aaabbbbc";
+        let view = view(zones, 6, Some(0), Topology::Zones);
+        assert_eq!(ways(&view, zones, 6, 0), [[3, 1], [3, 2], [4, 1], [4, 2]]);
+        assert_eq!(ways(&view, zones, 0, 6), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+        assert_eq!(ways(&view, zones, 7, 0), [[1], [2]], "nobody else is in its zone");
+        assert!(ways(&view, zones, 7, 1).is_empty());
     }
 
     #[test]

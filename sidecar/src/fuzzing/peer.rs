@@ -11,9 +11,9 @@ use tokio_util::codec::{Decoder, Encoder};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::links::{Cuts, Local, Warnings, hear};
+use crate::links::{Cuts, Local, Roads, Warnings, hear};
 use crate::metrics::Metrics;
-use crate::wire::{self, Frame, Hello, Introduction, VERSIONS};
+use crate::wire::{self, Frame, Hello, Introduction, NoRelay, Relay, VERSIONS};
 
 /// Hands a whole incoming connection to a sidecar, and checks what it admits: nothing from a peer
 /// that it did not welcome, nothing in another name than the peer's own, each message once.
@@ -30,6 +30,7 @@ pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
         metrics: metrics.clone(),
         keys: crate::probes::Keyring::default(),
         cuts: Cuts::none(),
+        roads: Roads::default(),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),
     };
@@ -48,6 +49,11 @@ pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
     };
     let is_welcomed = matches!(answers.first(), Some(Frame::Welcome { received: 0 }));
     assert_eq!(is_welcomed, hello.is_some(), "{first:?} was answered {answers:?}");
+    if let Some(Frame::Relay(_)) = &first {
+        let refused = [Frame::Relayed(Err(NoRelay::Topology)).encode()];
+        let answers: Vec<Bytes> = answers.iter().map(Frame::encode).collect();
+        assert_eq!(answers, refused, "its view has no gateways");
+    }
     let is_introduced = introductions.try_recv().is_ok();
     assert_eq!(is_introduced, is_expected_here, "{first:?} was answered {answers:?}");
 
@@ -81,6 +87,12 @@ pub fn greeting(introduces: bool) -> Bytes {
         Frame::Hello(Hello { versions: VERSIONS, group: GROUP, from, to, session: 1 })
     };
     framed(frame.encode())
+}
+
+/// The beginning of a connection that asks a gateway to pass on what follows.
+pub fn relay() -> Bytes {
+    let (by, to) = (Some(peer().incarnation), me().incarnation);
+    framed(Frame::Relay(Relay { by, to }).encode())
 }
 
 /// A frame with its length.

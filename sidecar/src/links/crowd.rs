@@ -15,11 +15,15 @@ pub(super) const FROM_ONE: usize = 16;
 /// Links at a time, with peers who are known. No handshake takes their place.
 const LINKS: usize = 896;
 
+/// Links at a time that this member passes on. Each keeps a place of a link too.
+pub(super) const RELAYS: usize = LINKS / 2;
+
 /// The places for those who come in. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Crowd {
     handshakes: Arc<Semaphore>,
     links: Arc<Semaphore>,
+    relays: Arc<Semaphore>,
     sources: Sources,
 }
 
@@ -33,7 +37,7 @@ pub(super) struct Stranger {
     _source: Source,
 }
 
-/// A place for a link.
+/// A place for a link, or for one that is passed on.
 pub(super) type Known = OwnedSemaphorePermit;
 
 /// One handshake from there, until it is dropped.
@@ -48,6 +52,7 @@ impl Crowd {
         Self {
             handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
             links: Arc::new(Semaphore::new(LINKS)),
+            relays: Arc::new(Semaphore::new(RELAYS)),
             sources: Sources::default(),
         }
     }
@@ -59,6 +64,11 @@ impl Crowd {
         let handshake = Arc::clone(&self.handshakes).acquire_owned().await.ok()?;
         let links = Arc::clone(&self.links);
         Some(Stranger { links, _handshake: handshake, _source: source })
+    }
+
+    /// A place for what is to be passed on. Nothing if there is too much.
+    pub(super) fn relay(&self) -> Option<Known> {
+        Arc::clone(&self.relays).try_acquire_owned().ok()
     }
 }
 
@@ -123,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_and_links_have_places_of_their_own() {
+    fn handshakes_links_and_relays_have_places_of_their_own() {
         let crowd = Crowd::new();
         let from_each = |pods: std::ops::Range<u8>| -> Vec<Stranger> {
             pods.flat_map(|number| enter(&crowd, pod(number), FROM_ONE)).collect()
@@ -143,5 +153,7 @@ mod tests {
         assert_eq!(known.len() + others.len(), LINKS);
         let one_more = enter(&crowd, other, 1).pop().expect("a place for a handshake");
         assert!(one_more.known().is_none());
+        let relays: Vec<_> = (0..=LINKS).map_while(|_| crowd.relay()).collect();
+        assert_eq!(relays.len(), RELAYS);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conclave_protocols::{Incarnation, PodUid};
+use conclave_protocols::PodUid;
 use futures::TryFutureExt;
 use tokio::sync::watch;
 
@@ -39,10 +39,10 @@ impl Cuts {
         self.is_whole() || self.apart.borrow().contains(&pod)
     }
 
-    /// Returns when this member is cut off from a peer; never, if nobody can do that.
-    pub(crate) async fn until_from(&mut self, peer: Incarnation) {
+    /// Returns when this member is cut off from a pod; never, if nobody can do that.
+    pub(crate) async fn until_from(&mut self, pod: PodUid) {
         let whole = self.whole.wait_for(|whole| *whole).map_ok(drop);
-        let apart = self.apart.wait_for(|pods| pods.contains(&peer.pod)).map_ok(drop);
+        let apart = self.apart.wait_for(|pods| pods.contains(&pod)).map_ok(drop);
         tokio::select! {
             Ok(()) = whole => {}
             Ok(()) = apart => {}

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use super::Local;
 use super::crowd::{Crowd, Stranger};
 use super::outbound::IDLE;
+use super::relays::pass_on;
 use super::secure::{self, Connection, Refusal, Secure};
 use super::sessions::{Sessions, Turn};
 use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
@@ -24,10 +25,10 @@ use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejecti
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// A link on which nothing came for that long ends. Its peer would have ended it long before.
-const SILENCE: Duration = IDLE.saturating_mul(2);
+pub(super) const SILENCE: Duration = IDLE.saturating_mul(2);
 
 /// How long a peer may read nothing of what it is sent.
-const UNREAD: Duration = Duration::from_secs(2);
+pub(super) const UNREAD: Duration = Duration::from_secs(2);
 
 /// A message is acknowledged after that long, or with so many others. Its sender waits for seconds.
 pub(super) const LATE: Duration = Duration::from_millis(20);
@@ -72,8 +73,8 @@ async fn accept(
             local.refused(address, &Refusal::Crowded);
             continue;
         };
-        let conversation =
-            Inbound { local: local.clone(), inbox: inbox.clone(), sessions: sessions.clone() };
+        let (inbox, sessions) = (inbox.clone(), sessions.clone());
+        let conversation = Inbound { local: local.clone(), inbox, sessions, crowd: crowd.clone() };
         let end = local.end.clone();
         local.tracker.spawn(async move {
             let conversation = Box::pin(conversation.run(stream, address, place));
@@ -95,7 +96,7 @@ pub(crate) async fn hear(
     let mut connection = Connection::of(stream, pod, HANDSHAKE * 100);
     let Ok(first) = connection.frames.next().await.transpose() else { return };
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let inbound = Inbound { local, inbox, sessions: Sessions::default() };
+    let inbound = Inbound { local, inbox, sessions: Sessions::default(), crowd: Crowd::new() };
     // However it ends is well.
     let _ = inbound.converse(connection, first, address).await;
 }
@@ -104,11 +105,12 @@ struct Inbound {
     local: Local,
     inbox: Inbox,
     sessions: Sessions,
+    crowd: Crowd,
 }
 
 /// Why an incoming link ended.
 #[derive(Debug, thiserror::Error)]
-enum InboundError {
+pub(super) enum InboundError {
     #[error("the connection failed")]
     Io(#[from] io::Error),
     #[error("the peer is not believed")]
@@ -165,11 +167,18 @@ impl Inbound {
                 };
                 return say(&mut connection, &answer).await;
             }
+            Frame::Relay(relay) => {
+                if self.local.cuts.is_from(connection.pod) {
+                    return Err(InboundError::Cut);
+                }
+                return Ok(pass_on(&self.local, connection, relay, &self.crowd).await?);
+            }
             Frame::Welcome { .. }
             | Frame::Reject(_)
             | Frame::Data { .. }
             | Frame::Ack { .. }
-            | Frame::Introduced(_) => return Ok(()),
+            | Frame::Introduced(_)
+            | Frame::Relayed(_) => return Ok(()),
         };
         if self.local.cuts.is_from(hello.from.pod) {
             return Err(InboundError::Cut);
@@ -267,7 +276,7 @@ impl Inbound {
                 () = turn.is_over() => return Ok(()),
                 () = sleep(SILENCE) => return Err(InboundError::Silence),
                 () = sleep_until(connection.ends) => return Err(InboundError::Ended),
-                () = cuts.until_from(from) => return Err(InboundError::Cut),
+                () = cuts.until_from(from.pod) => return Err(InboundError::Cut),
             };
             let Some(bytes) = bytes else { return Ok(()) };
             let bytes = bytes?;
@@ -328,7 +337,7 @@ impl Owed {
 }
 
 /// Says something to a peer, which must not hold up the link by reading nothing.
-async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+pub(super) async fn say<S: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<S>,
     frame: &Frame,
 ) -> Result<(), InboundError> {

@@ -7,19 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use conclave_protocols::election::Way;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
+use super::relays::{Line, reach};
 use super::secure::{self, Refusal, Secure};
 use super::{Link, Local};
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
-const CONNECT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT: Duration = Duration::from_secs(2);
 
 /// The pause after a first failure; doubled after each, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -39,7 +42,8 @@ const UNACKNOWLEDGED: usize = 16_384;
 struct Outbound {
     local: Local,
     hello: Hello,
-    addresses: Vec<SocketAddr>,
+    /// By whom the latest connection went, unless it was direct.
+    way: Option<Way>,
     queue: mpsc::Receiver<Payload>,
     connected: Arc<AtomicBool>,
     /// There may be no key any more: then another connection is to bring one.
@@ -71,7 +75,6 @@ enum End {
 pub(super) fn open(
     local: &Local,
     to: Incarnation,
-    addresses: Vec<SocketAddr>,
     session: u64,
     queue: usize,
     greets: bool,
@@ -84,7 +87,7 @@ pub(super) fn open(
     let outbound = Outbound {
         local: local.clone(),
         hello,
-        addresses,
+        way: None,
         queue,
         connected: Arc::clone(&connected),
         lacks_key: Arc::clone(&lacks_key),
@@ -159,9 +162,9 @@ impl Outbound {
         self.kept.retain(|kept| !kept.payload.is_fleeting() || kept.since.elapsed() < FLEETING);
     }
 
-    async fn connect(&mut self) -> Result<Secure, End> {
+    async fn connect(&mut self) -> Result<Secure<Line>, End> {
         if self.local.cuts.is_from(self.hello.to.pod) {
-            return Err(End::Broken(io::Error::other("cut off")));
+            return Err(End::Broken(cut_off()));
         }
         match timeout(CONNECT, self.shake_hands()).await {
             Ok(Ok(connection)) => Ok(connection),
@@ -173,16 +176,18 @@ impl Outbound {
         }
     }
 
-    async fn shake_hands(&mut self) -> Result<Secure, End> {
-        let pod = self.hello.to.pod;
-        let connection = secure::connect(&self.local, &self.addresses, pod).await;
-        let mut connection = connection.map_err(|refusal| self.refused(refusal))?;
+    async fn shake_hands(&mut self) -> Result<Secure<Line>, End> {
+        let reached = reach(&self.local, self.hello.to, self.way).await;
+        let failed = |refusal: Refusal| End::Broken(io::Error::other(refusal));
+        let (mut connection, way) = reached.map_err(failed)?;
         let hello = Frame::Hello(self.hello).encode();
         connection.frames.send(hello).await.map_err(|e| self.refused(Refusal::of(e)))?;
         // Only here is heard whether our certificate is believed.
         match receive(&mut connection).await.map_err(|e| self.refused(Refusal::of(e)))? {
             Frame::Welcome { received } => {
                 self.acknowledge(received);
+                self.way = way;
+                self.local.metrics.peers.relayed.inc_by(way.is_some().into());
                 if let Some(key) = connection.key.take() {
                     let ends = connection.ends.into_std();
                     self.local.keys.seal_with(key, self.hello.to, ends);
@@ -200,7 +205,9 @@ impl Outbound {
             | Frame::Data { .. }
             | Frame::Ack { .. }
             | Frame::Introduce(_)
-            | Frame::Introduced(_) => {
+            | Frame::Introduced(_)
+            | Frame::Relay(_)
+            | Frame::Relayed(_) => {
                 self.failed("protocol");
                 Err(End::Broken(io::ErrorKind::InvalidData.into()))
             }
@@ -224,14 +231,15 @@ impl Outbound {
     }
 
     /// Says what is kept, then whatever comes, and listens for acknowledgements.
-    async fn converse(&mut self, mut connection: Secure) -> End {
+    async fn converse(&mut self, mut connection: Secure<Line>) -> End {
         for kept in &self.kept {
             let frame = Frame::Data { number: kept.number, payload: kept.payload.clone() };
             if let Err(error) = self.say(&mut connection, frame).await {
                 return End::Broken(error);
             }
         }
-        let mut cuts = self.local.cuts.clone();
+        let (mut cuts, mut nearer) = (self.local.cuts.clone(), self.local.cuts.clone());
+        let next = self.way.map_or(self.hello.to, |way| way.by);
         let lacks_key = Arc::clone(&self.lacks_key);
         let ends = connection.ends;
         let mut heard = Instant::now();
@@ -273,14 +281,13 @@ impl Outbound {
                 () = sleep_until(ends) => {
                     return End::Broken(io::Error::other("the peer's certificate has ended"));
                 }
-                () = cuts.until_from(self.hello.to) => {
-                    return End::Broken(io::Error::other("cut off"));
-                }
+                () = cuts.until_from(self.hello.to.pod) => return End::Broken(cut_off()),
+                () = nearer.until_from(next.pod) => return End::Broken(cut_off()),
             }
         }
     }
 
-    async fn say(&self, connection: &mut Secure, frame: Frame) -> io::Result<()> {
+    async fn say(&self, connection: &mut Secure<Line>, frame: Frame) -> io::Result<()> {
         let bytes = frame.encode();
         self.local.metrics.peers.bytes_sent.inc_by(bytes.len() as u64);
         // A peer that reads nothing must not hold up the link for ever.
@@ -323,9 +330,16 @@ pub(crate) async fn introduce(
     }
 }
 
-async fn receive(connection: &mut Secure) -> io::Result<Frame> {
+/// The next frame.
+pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
+    connection: &mut Secure<S>,
+) -> io::Result<Frame> {
     let bytes = connection.frames.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
     Frame::decode(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn cut_off() -> io::Error {
+    io::Error::other("cut off")
 }
 
 fn reason(rejection: Rejection) -> &'static str {

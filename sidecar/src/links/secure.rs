@@ -3,7 +3,7 @@
 //! Only TLS 1.3 with the members of the group is spoken here, and nothing is sent to anybody else.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use super::Local;
 use crate::identity::{Credentials, Distrust, Leaf};
 use crate::probes::{self, ProbeKey};
-use crate::wire;
+use crate::wire::{self, NoRelay};
 
 /// A connection with a member of the group.
 pub(super) struct Connection<S> {
@@ -32,8 +32,8 @@ pub(super) struct Connection<S> {
     pub(super) key: Option<ProbeKey>,
 }
 
-/// The one kind of connection that leaves this process.
-pub(super) type Secure = Connection<TlsStream<TcpStream>>;
+/// The one kind of connection that leaves this process: TLS over something.
+pub(super) type Secure<S = TcpStream> = Connection<TlsStream<S>>;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +67,9 @@ pub(super) enum Refusal {
     /// It does not believe us.
     #[error("it refuses us: {0}")]
     Refused(String),
+    /// A gateway does not pass on.
+    #[error("a gateway passes nothing on: {0}")]
+    NoRelay(NoRelay),
     /// There is no place for it.
     #[error("too many connections at a time, from there or in all")]
     Crowded,
@@ -87,6 +90,7 @@ impl Refusal {
             Self::Group(_) => "group",
             Self::Pod { .. } => "pod",
             Self::Refused(_) => "refused",
+            Self::NoRelay(_) => "relay",
             Self::Crowded => "crowded",
             Self::Broken(_) => "broken",
         }
@@ -103,7 +107,7 @@ impl Refusal {
             | Self::Pod { .. }
             | Self::Refused(_)
             | Self::Crowded => true,
-            Self::Bare | Self::Unreachable(_) | Self::Broken(_) => false,
+            Self::Bare | Self::Unreachable(_) | Self::NoRelay(_) | Self::Broken(_) => false,
         }
     }
 
@@ -149,11 +153,26 @@ pub(super) async fn connect(
     addresses: &[SocketAddr],
     pod: PodUid,
 ) -> Result<Secure, Refusal> {
-    let credentials = local.credentials().ok_or(Refusal::Bare)?;
+    greet(local, dial(local, addresses).await?, pod).await
+}
+
+/// Opens a connection to the process at an address, if this member has a certificate to show.
+pub(super) async fn dial(local: &Local, addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+    local.credentials().ok_or(Refusal::Bare)?;
     let stream = TcpStream::connect(addresses).await.map_err(Refusal::Unreachable)?;
     stream.set_nodelay(true).map_err(Refusal::Broken)?;
-    // The name is neither sent nor looked at.
-    let name = ServerName::from(stream.peer_addr().map_err(Refusal::Broken)?.ip());
+    Ok(stream)
+}
+
+/// Finds out whether this pod is at the other end, and no other.
+pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
+    local: &Local,
+    stream: S,
+    pod: PodUid,
+) -> Result<Secure<S>, Refusal> {
+    let credentials = local.credentials().ok_or(Refusal::Bare)?;
+    // It is neither sent nor looked at.
+    let name = ServerName::from(IpAddr::from(Ipv4Addr::UNSPECIFIED));
     let stream = credentials.connector().connect(name, stream).await.map_err(Refusal::of)?;
     let key = derived(stream.get_ref().1);
     let connection = known(stream.into(), key)?;
@@ -167,7 +186,10 @@ fn derived<Side>(session: &ConnectionCommon<Side>) -> Option<ProbeKey> {
 }
 
 /// Puts together what is known after a handshake.
-fn known(stream: TlsStream<TcpStream>, key: Option<ProbeKey>) -> Result<Secure, Refusal> {
+fn known<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: TlsStream<S>,
+    key: Option<ProbeKey>,
+) -> Result<Secure<S>, Refusal> {
     let speaks = || Refusal::Protocol("no version of our protocol".to_owned());
     let leaf: Leaf = Credentials::peer(stream.get_ref().1).ok_or_else(speaks)?;
     let left = leaf.ends.duration_since(std::time::SystemTime::now()).unwrap_or_default();

@@ -4,6 +4,7 @@ mod crowding;
 mod hearing;
 mod keys;
 mod refusing;
+mod relaying;
 mod renewing;
 mod stranger;
 
@@ -40,6 +41,15 @@ struct Process {
 }
 
 async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
+    process_in(None, pod, credentials).await
+}
+
+/// One in a zone.
+async fn process_in(
+    zone: Option<&str>,
+    pod: u128,
+    credentials: Option<Arc<Credentials>>,
+) -> Process {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");
     let (cut, whole) = watch::channel(false);
@@ -48,13 +58,14 @@ async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
     let (held, holds) = watch::channel(credentials);
     let local = Local {
         group: GROUP,
-        info: info(pod, address),
+        info: MemberInfo { zone: zone.map(str::to_owned), ..info(pod, address) },
         held: holds,
         warnings: Warnings::default(),
         introduced,
         metrics: Metrics::new("orders"),
         keys: Keyring::default(),
         cuts: Cuts::new(whole, pods),
+        roads: Roads::default(),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),
     };

@@ -25,6 +25,10 @@ pub(crate) struct PeerMetrics {
     pub(crate) connections: IntGauge,
     /// By reason.
     pub(crate) connect_failures: IntCounterVec,
+    /// Sessions of this member that were opened through a gateway.
+    pub(crate) relayed: IntCounter,
+    /// Sessions of others that it passes on.
+    pub(crate) relays: IntGauge,
 }
 
 /// The traffic with the API server.
@@ -67,6 +71,14 @@ impl PeerMetrics {
                 "Sessions with other members that could not be opened, by why.",
                 &["reason"],
             ),
+            relayed: define.counter(
+                "conclave_peer_relayed_sessions_total",
+                "Sessions with other members that were opened through a gateway.",
+            ),
+            relays: define.count(
+                "conclave_peer_relays",
+                "Sessions between other members that this one passes on as a gateway.",
+            ),
         };
         begin(&metrics.messages_ignored, &IGNORED.map(|reason| [reason]));
         begin(&metrics.connect_failures, &FAILED.map(|reason| [reason]));
@@ -96,7 +108,7 @@ pub(super) const IGNORED: [&str; 17] = [
 ];
 
 /// Why a session with another member cannot be opened.
-pub(super) const FAILED: [&str; 16] = [
+pub(super) const FAILED: [&str; 17] = [
     "broken",
     "certificate",
     "crowded",
@@ -108,6 +120,7 @@ pub(super) const FAILED: [&str; 16] = [
     "protocol",
     "refused",
     "rejected",
+    "relay",
     "session",
     "timeout",
     "tls",

@@ -46,6 +46,8 @@ fn frames() -> Vec<(u16, &'static str, Frame)> {
 fn connecting() -> Vec<(&'static str, Frame)> {
     let hello =
         Hello { versions: (1, 1), group: 0x0c9d_8f1e, from: one(1), to: one(2), session: 3 };
+    let relay = |by| Frame::Relay(Relay { by, to: one(2) });
+    let no_relay = |why| Frame::Relayed(Err(why));
     let introduction = Introduction { group: 0x0c9d_8f1e, from: member(1), to: one(2).pod };
     vec![
         ("hello", Frame::Hello(hello)),
@@ -57,6 +59,13 @@ fn connecting() -> Vec<(&'static str, Frame)> {
         ("ack", Frame::Ack { received: 300 }),
         ("introduce", Frame::Introduce(Box::new(introduction))),
         ("introduced", Frame::Introduced(Box::new(member(2)))),
+        ("relay", relay(None)),
+        ("relay-by-another", relay(Some(one(3)))),
+        ("relayed", Frame::Relayed(Ok(()))),
+        ("no-relay-topology", no_relay(NoRelay::Topology)),
+        ("no-relay-unknown", no_relay(NoRelay::Unknown)),
+        ("no-relay-unreachable", no_relay(NoRelay::Unreachable)),
+        ("no-relay-crowded", no_relay(NoRelay::Crowded)),
     ]
 }
 

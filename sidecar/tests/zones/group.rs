@@ -84,6 +84,7 @@ struct Shared {
 
 struct Member {
     handle: Handle,
+    metrics: Metrics,
     kill: CancellationToken,
     thread: JoinHandle<()>,
 }
@@ -100,9 +101,10 @@ impl Group {
         let shared = Shared { policy, register, leases, authority };
         descriptors::allow_enough();
         let network = Network::of(SIZE);
-        let mut group = Self { network, members: Vec::new(), shared, runtime };
+        let members = (0..SIZE).map(|_| None).collect();
+        let mut group = Self { network, members, shared, runtime };
         for member in 0..SIZE {
-            group.add(stands(member));
+            group.begin(member, stands(member));
             if member < SENIORS {
                 group.wait_until_all_are_in();
             }
@@ -111,15 +113,15 @@ impl Group {
         group
     }
 
-    fn add(&mut self, elections: Vec<String>) {
-        let number = self.members.len();
+    /// Begins the life of a member that does not live.
+    pub(crate) fn begin(&mut self, number: usize, elections: Vec<String>) {
         let (ready, is_ready) = oneshot::channel();
         let kill = CancellationToken::new();
         let (entrance, killed) = (self.network.entrance(number), kill.clone());
         let born = Born { number, elections, shared: self.shared.clone() };
         let thread = thread::spawn(move || born.live(entrance, &killed, ready));
-        let handle = is_ready.blocking_recv().expect("it serves");
-        self.members.push(Some(Member { handle, kill, thread }));
+        let (handle, metrics) = is_ready.blocking_recv().expect("it serves");
+        self.members[number] = Some(Member { handle, metrics, kill, thread });
     }
 
     /// Ends a member at once: it hands nothing over.
@@ -181,11 +183,18 @@ impl Group {
         last.map(|ballot| ballot.messages).sum()
     }
 
-    fn wait_until_all_are_in(&self) {
-        let size = self.members.len();
+    /// Waits until all that live are in one view, with nobody else.
+    pub(crate) fn wait_until_all_are_in(&self) {
+        let size = self.living().count();
         let views = || self.living().map(|one| one.handle.status().borrow().members.len());
         let all = || self.leader().is_some() && views().all(|members| members == size);
         wait_until(all, || format!("not all are in one view: {:?}", views().collect::<Vec<_>>()));
+    }
+
+    /// How many links of all that live gateways have passed on.
+    pub(crate) fn relayed(&self) -> u64 {
+        let scraped = self.living().map(|one| one.metrics.scrape(&one.handle));
+        scraped.filter_map(|text| counted(&text, "conclave_peer_relayed_sessions_total")).sum()
     }
 
     /// By rank.
@@ -221,6 +230,12 @@ impl Group {
             }
         }
     }
+}
+
+/// What a counter without labels of its own has come to.
+fn counted(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.rsplit(' ').next()?.parse().ok()
 }
 
 fn wait_until(is_so: impl Fn() -> bool, otherwise: impl Fn() -> String) {
@@ -270,14 +285,19 @@ struct Born {
 }
 
 impl Born {
-    fn live(self, entrance: Entrance, killed: &CancellationToken, ready: oneshot::Sender<Handle>) {
+    fn live(
+        self,
+        entrance: Entrance,
+        killed: &CancellationToken,
+        ready: oneshot::Sender<(Handle, Metrics)>,
+    ) {
         entrance.enter();
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         // What is left of a life is dropped with its runtime.
         runtime.block_on(killed.run_until_cancelled(self.run(ready)));
     }
 
-    async fn run(self, ready: oneshot::Sender<Handle>) {
+    async fn run(self, ready: oneshot::Sender<(Handle, Metrics)>) {
         let pod = name(self.number);
         let listen = |port| Listeners::on_loopback(port).expect("a free port");
         let (api, admin) = (listen(7070), listen(7072));
@@ -288,8 +308,8 @@ impl Born {
         let mut held = renewal.held();
         tokio::spawn(renewal.run());
         let clock = OsClock::default();
-        let mut sidecar = Sidecar::serve(GROUP_NAME, &pod, sockets, clock, metrics);
-        assert!(ready.send(sidecar.group()).is_ok(), "it is waited for");
+        let mut sidecar = Sidecar::serve(GROUP_NAME, &pod, sockets, clock, metrics.clone());
+        assert!(ready.send((sidecar.group(), metrics)).is_ok(), "it is waited for");
         held.wait_for(Option::is_some).await.expect("a certificate");
         let (_still, sight) = watch::channel(Sight::default());
         let (_known, endpoints) = watch::channel(None);

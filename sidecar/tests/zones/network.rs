@@ -22,11 +22,6 @@ pub(crate) fn pair(one: usize, other: usize) -> Pair {
     (one.min(other), one.max(other))
 }
 
-/// The pairs of one of so many members.
-pub(crate) fn star(one: usize, size: usize) -> impl Iterator<Item = Pair> {
-    (0..size).filter(move |other| *other != one).map(move |other| pair(one, other))
-}
-
 /// Runs a test of this name in a network namespace of its own, by a process of this program. All namespaces end with
 /// that process, however it ends, and that with this one.
 ///

@@ -38,6 +38,9 @@ impl Surroundings for Process<'_> {
         } else {
             member.handle(now, input, out);
         }
+        if let Some(record) = member.record() {
+            self.links.go_by(record);
+        }
         // A view sends and elects before it is reported.
         for effect in out.effects() {
             if let Effect::Tell(Event::Installed(record)) = effect {

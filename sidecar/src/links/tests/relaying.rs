@@ -1,0 +1,410 @@
+//! Members that do not reach each other, and the gateways between them.
+
+use std::time::{Duration, SystemTime};
+
+use conclave_protocols::Epoch;
+use conclave_protocols::policy::{Policy, Timing, Topology};
+use conclave_protocols::record::{RECORD_VERSION, Record};
+use futures::{SinkExt, StreamExt};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio_util::codec::Framed;
+
+use super::stranger::{Stranger, hears, says};
+use super::*;
+use crate::identity::tests::{PATIENCE, bundle_of, certified};
+use crate::links::crowd::{Crowd, RELAYS};
+use crate::links::relays::{HEAD_START, pass_on};
+use crate::links::secure::Connection;
+use crate::wire::{Frame, NoRelay, Relay};
+
+/// Two zones of three. The first two of each are its gateways.
+struct Zones {
+    authority: LocalAuthority,
+    members: Vec<Process>,
+}
+
+const SPEAKER: usize = 2;
+const LISTENER: usize = 5;
+
+/// The gateways of the speaker's zone, and of the listener's.
+const NEAR: [usize; 2] = [0, 1];
+const FAR: [usize; 2] = [3, 4];
+
+impl Zones {
+    async fn new() -> Self {
+        Self::of(authority(), |_| None).await
+    }
+
+    /// Some of them with credentials of their own.
+    async fn of(
+        authority: LocalAuthority,
+        other: impl Fn(usize) -> Option<Arc<Credentials>>,
+    ) -> Self {
+        let mut members = Vec::new();
+        for (pod, zone) in (1..).zip(["a", "a", "a", "b", "b", "b"]) {
+            let credentials = other(members.len());
+            let credentials = credentials.unwrap_or_else(|| of_pod(pod, &authority, &[&authority]));
+            members.push(process_in(Some(zone), pod, Some(credentials)).await);
+        }
+        let infos: Vec<MemberInfo> = members.iter().map(|member| member.info.clone()).collect();
+        let view = view(&infos);
+        for member in &mut members {
+            infos.iter().for_each(|info| member.links.meet(info));
+            member.links.go_by(&view);
+        }
+        Self { authority, members }
+    }
+
+    /// From now on one has another address of the other.
+    fn misleads(&mut self, one: usize, other: usize, address: SocketAddr) {
+        let info = self.members[other].info.clone();
+        self.members[one].links.meet(&MemberInfo { addresses: vec![address], ..info });
+    }
+
+    /// From now on one does not reach the other.
+    async fn parts(&mut self, one: usize, other: usize) {
+        self.misleads(one, other, nobody().await);
+    }
+
+    /// Says something to the listener, and waits until it is heard.
+    async fn speaks(&mut self, from: usize) {
+        self.says(from, LISTENER);
+        let heard = self.members[LISTENER].hears().await;
+        assert_eq!(heard, self.incarnation(from));
+    }
+
+    fn says(&mut self, from: usize, to: usize) {
+        let to = self.incarnation(to);
+        let leave = Payload::Member(PeerMessage::Leave(Box::default()));
+        self.members[from].links.send(to, leave);
+    }
+
+    fn is_open(&self, from: usize, to: usize) -> bool {
+        self.members[from].links.is_open(self.incarnation(to))
+    }
+
+    /// The gateway near the speaker that passes on for it, once no other does that lost a race.
+    async fn passes_on(&self) -> usize {
+        let near = || NEAR.into_iter().filter(|one| self.relays()[*one] > 0);
+        until("one passes on", || near().count() == 1).await;
+        near().next().expect("one does")
+    }
+
+    /// Waits until so many relays are left.
+    async fn relay(&self, many: i64) {
+        until("others lost the race", || self.relays().iter().sum::<i64>() == many).await;
+    }
+
+    fn relayed(&self, by: usize) -> u64 {
+        self.members[by].local.metrics.peers.relayed.get()
+    }
+
+    fn relays(&self) -> Vec<i64> {
+        self.members.iter().map(|one| one.local.metrics.peers.relays.get()).collect()
+    }
+
+    fn incarnation(&self, member: usize) -> Incarnation {
+        self.members[member].info.incarnation
+    }
+
+    /// Asks a gateway as the speaker would.
+    async fn asks(&self, gateway: usize, relay: Relay) -> Option<Frame> {
+        let pod = self.incarnation(SPEAKER).pod.0;
+        let speaker = Stranger::new(certified(&self.authority, &id(GROUP, pod), |_| {}));
+        let answer = says(&speaker.connector(), &self.members[gateway], Frame::Relay(relay)).await;
+        answer.map(|(frame, _)| frame)
+    }
+}
+
+fn view(members: &[MemberInfo]) -> Record {
+    Record {
+        version: RECORD_VERSION,
+        epoch: Epoch(4),
+        ceiling: Epoch(7),
+        leader: None,
+        members: members.to_vec(),
+        settled: true,
+        closing: false,
+        base_unknown: false,
+        base: Some(Epoch(0)),
+        held: None,
+        timing: Timing::default(),
+        longest_leader_lease: Timing::default().leader_lease,
+        policy: Policy { topology: Topology::Zones, ..Policy::default() },
+        nonce: 0,
+    }
+}
+
+/// An address where nobody listens.
+async fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    listener.local_addr().expect("it is bound")
+}
+
+#[tokio::test]
+async fn a_member_is_reached_through_one_gateway_and_through_two() {
+    let mut zones = Zones::new().await;
+    zones.speaks(SPEAKER).await;
+    assert_eq!((zones.relayed(SPEAKER), zones.relays()), (0, vec![0; 6]), "directly");
+
+    let mut zones = Zones::new().await;
+    zones.parts(NEAR[0], LISTENER).await;
+    zones.speaks(NEAR[0]).await;
+    assert_eq!(zones.relayed(NEAR[0]), 1);
+    zones.relay(1).await;
+    assert!(zones.members[NEAR[0]].links.has_key(zones.incarnation(LISTENER)), "of both ends");
+
+    zones.parts(SPEAKER, LISTENER).await;
+    zones.speaks(SPEAKER).await;
+    assert_eq!(zones.relayed(SPEAKER), 1);
+    zones.relay(3).await;
+    for _ in 0..100 {
+        zones.speaks(SPEAKER).await;
+    }
+    assert_eq!(zones.relayed(SPEAKER), 1, "on one connection");
+}
+
+#[tokio::test]
+async fn each_zone_may_lack_a_gateway() {
+    let mut shortest = Duration::MAX;
+    for (near, far) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut zones = Zones::new().await;
+        zones.parts(SPEAKER, LISTENER).await;
+        zones.parts(SPEAKER, NEAR[near]).await;
+        for gateway in NEAR {
+            zones.parts(gateway, FAR[far]).await;
+        }
+        let begun = std::time::Instant::now();
+        zones.speaks(SPEAKER).await;
+        shortest = shortest.min(begun.elapsed());
+        let mut expected = vec![0; 6];
+        (expected[NEAR[1 - near]], expected[FAR[1 - far]]) = (1, 1);
+        assert_eq!(zones.relays(), expected);
+    }
+    assert!(shortest < HEAD_START, "a way that failed has none: {shortest:?}");
+}
+
+#[tokio::test]
+async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
+    let mut zones = Zones::new().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = silent.local_addr().expect("it is bound");
+    zones.misleads(SPEAKER, LISTENER, address);
+    let begun = std::time::Instant::now();
+    zones.speaks(SPEAKER).await;
+    let took = begun.elapsed();
+    println!("connected through two gateways after {took:?}");
+    assert!(took >= HEAD_START, "{took:?}");
+
+    // The next connection begins with what was good before. A busy machine may take longer once.
+    let speaker = BTreeSet::from([zones.incarnation(SPEAKER).pod]);
+    let again = async |zones: &mut Zones| {
+        NEAR.map(|gateway| zones.members[gateway].apart.send_replace(speaker.clone()));
+        until("the end", || !zones.is_open(SPEAKER, LISTENER)).await;
+        let begun = std::time::Instant::now();
+        NEAR.map(|gateway| zones.members[gateway].apart.send_replace(BTreeSet::new()));
+        zones.speaks(SPEAKER).await;
+        begun.elapsed()
+    };
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        shortest = shortest.min(again(&mut zones).await);
+    }
+    println!("connected again after {shortest:?}");
+    assert!(shortest < HEAD_START, "{shortest:?}");
+    assert_eq!(zones.relayed(SPEAKER), 6);
+}
+
+#[tokio::test]
+async fn another_gateway_takes_over_from_one_that_dies_or_is_cut_off() {
+    for dies in [true, false] {
+        let mut zones = Zones::new().await;
+        zones.parts(SPEAKER, LISTENER).await;
+        zones.speaks(SPEAKER).await;
+        let first = zones.passes_on().await;
+        if dies {
+            zones.members[first].local.end.cancel();
+        } else {
+            let apart = BTreeSet::from([zones.incarnation(first).pod]);
+            zones.members[SPEAKER].apart.send_replace(apart);
+        }
+        until("the end", || !zones.is_open(SPEAKER, LISTENER)).await;
+        zones.speaks(SPEAKER).await;
+        assert_eq!(zones.relayed(SPEAKER), 2);
+        assert_ne!(zones.passes_on().await, first);
+    }
+}
+
+/// The other end is a gateway, which sees the certificate of the speaker alone.
+#[tokio::test]
+async fn a_link_ends_with_the_certificate_of_the_gateway_that_passes_it_on() {
+    let authority = authority();
+    let bundle = bundle_of(&[&authority]);
+    let brief = |member: usize| {
+        let me = id(GROUP, member as u128 + 1);
+        let (key, certificate) = certified(&authority, &me, |params| {
+            params.not_after = (SystemTime::now() + Duration::from_secs(3)).into();
+        });
+        let credentials = Credentials::new(me.group, me.pod, &key, &certificate, bundle.clone());
+        NEAR.contains(&member).then(|| Arc::new(credentials.expect("credentials")))
+    };
+    let credentials: Vec<_> = (0..6).map(brief).collect();
+    let mut zones = Zones::of(authority, |member| credentials[member].clone()).await;
+    zones.parts(SPEAKER, FAR[0]).await;
+    zones.says(SPEAKER, FAR[0]);
+    zones.members[FAR[0]].hears().await;
+    assert_eq!(zones.relayed(SPEAKER), 1);
+    until("the end", || !zones.is_open(SPEAKER, FAR[0])).await;
+}
+
+#[tokio::test]
+async fn nothing_is_passed_on_for_a_stranger() {
+    let zones = Zones::new().await;
+    let (gateway, to) = (&zones.members[NEAR[0]], zones.incarnation(LISTENER));
+    let foreign = authority();
+    let relay = || Frame::Relay(Relay { by: None, to });
+    for (authority, group, reason) in
+        [(&zones.authority, GROUP + 1, "group"), (&foreign, GROUP, "certificate")]
+    {
+        let stranger = Stranger::new(certified(authority, &id(group, 3), |_| {}));
+        let answer = says(&stranger.connector(), gateway, relay()).await.map(|(frame, _)| frame);
+        assert!(answer.is_none(), "{answer:?}");
+        until("counted", || gateway.failures(reason) == 1).await;
+    }
+    assert!(matches!(
+        zones.asks(NEAR[0], Relay { by: None, to }).await,
+        Some(Frame::Relayed(Ok(())))
+    ));
+}
+
+#[tokio::test]
+async fn a_gateway_says_why_it_passes_nothing_on() {
+    let mut zones = Zones::new().await;
+    let unknown = Incarnation { pod: PodUid(77), run: 1 };
+    let earlier = Incarnation { run: 0, ..zones.incarnation(LISTENER) };
+    let (to, me, far) =
+        (zones.incarnation(LISTENER), zones.incarnation(NEAR[0]), zones.incarnation(FAR[0]));
+    zones.parts(NEAR[0], LISTENER).await;
+    zones.parts(FAR[0], LISTENER).await;
+    for (by, to, why) in [
+        (None, unknown, NoRelay::Unknown),
+        (None, earlier, NoRelay::Unknown),
+        (None, me, NoRelay::Unknown),
+        (Some(unknown), to, NoRelay::Unknown),
+        (Some(far), unknown, NoRelay::Unknown),
+        (None, to, NoRelay::Unreachable),
+        (Some(far), to, NoRelay::Unreachable),
+    ] {
+        let answer = zones.asks(NEAR[0], Relay { by, to }).await;
+        let Some(Frame::Relayed(Err(answer))) = answer else { panic!("{answer:?}, not {why}") };
+        assert_eq!(answer, why, "{by:?}, {to}");
+    }
+    let apart = BTreeSet::from([zones.incarnation(FAR[1]).pod]);
+    zones.members[NEAR[0]].apart.send_replace(apart);
+    let answer = zones.asks(NEAR[0], Relay { by: Some(zones.incarnation(FAR[1])), to }).await;
+    assert!(matches!(answer, Some(Frame::Relayed(Err(NoRelay::Unreachable)))), "{answer:?}");
+    let mesh = Record { policy: Policy::default(), nonce: 1, ..view(&[]) };
+    zones.members[FAR[1]].links.go_by(&mesh);
+    let answer = zones.asks(FAR[1], Relay { by: None, to }).await;
+    assert!(matches!(answer, Some(Frame::Relayed(Err(NoRelay::Topology)))), "{answer:?}");
+    assert_eq!(zones.relays(), [0; 6]);
+}
+
+#[tokio::test]
+async fn a_gateway_passes_on_so_many_at_a_time() {
+    let zones = Zones::new().await;
+    let crowd = Crowd::new();
+    let mut places: Vec<_> = (0..RELAYS).map(|_| crowd.relay().expect("a place")).collect();
+    for is_full in [true, false] {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let pod = zones.incarnation(SPEAKER).pod;
+        let connection = Connection::of(ours, pod, Duration::from_mins(1));
+        let relay = Relay { by: None, to: zones.incarnation(LISTENER) };
+        let (local, crowd) = (zones.members[NEAR[0]].local.clone(), crowd.clone());
+        tokio::spawn(async move { pass_on(&local, connection, relay, &crowd).await });
+        let answer = Framed::new(theirs, wire::codec()).next().await.expect("an answer");
+        let answer = Frame::decode(&answer.expect("a frame")).expect("a frame");
+        let refused = matches!(answer, Frame::Relayed(Err(NoRelay::Crowded)));
+        assert_eq!(refused, is_full, "{answer:?}");
+        places.pop();
+    }
+    assert_eq!(zones.members[NEAR[0]].failures("crowded"), 1);
+}
+
+/// What ends a relay.
+#[derive(Clone, Copy, Debug)]
+enum Ender {
+    Speaker,
+    Listener,
+    CutFromSpeaker,
+    CutFromListener,
+    Gateway,
+    Certificate,
+}
+
+#[tokio::test]
+async fn a_relay_ends_with_either_end_and_with_the_gateway() {
+    use Ender::{Certificate, CutFromListener, CutFromSpeaker, Gateway, Listener, Speaker};
+    for ender in [Speaker, Listener, CutFromSpeaker, CutFromListener, Gateway, Certificate] {
+        let mut zones = Zones::new().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        zones.misleads(NEAR[0], LISTENER, address);
+        let (speaker, to) = (zones.incarnation(SPEAKER).pod, zones.incarnation(LISTENER));
+        let shown = certified(&zones.authority, &id(GROUP, speaker.0), |params| {
+            if let Certificate = ender {
+                params.not_after = (SystemTime::now() + Duration::from_secs(3)).into();
+            }
+        });
+        let gateway = &zones.members[NEAR[0]];
+        let relay = Frame::Relay(Relay { by: None, to });
+        let answer = says(&Stranger::new(shown).connector(), gateway, relay).await;
+        let Some((Frame::Relayed(Ok(())), mut frames)) = answer else { panic!("{ender:?}") };
+        let (stream, _) = listener.accept().await.expect("it is connected to");
+        let (mut stream, mut frames) = (Some(stream), {
+            frames.send(bytes::Bytes::from_static(b"word")).await.expect("sent");
+            Some(frames)
+        });
+        let mut word = [0; 8];
+        stream.as_mut().expect("it is open").read_exact(&mut word).await.expect("passed on");
+        assert_eq!(&word, b"\0\0\0\x04word", "{ender:?}");
+        assert_eq!(gateway.local.metrics.peers.relays.get(), 1, "{ender:?}");
+        match ender {
+            Speaker => drop(frames.take()),
+            Listener => drop(stream.take()),
+            CutFromSpeaker => _ = gateway.apart.send_replace(BTreeSet::from([speaker])),
+            CutFromListener => _ = gateway.apart.send_replace(BTreeSet::from([to.pod])),
+            Gateway => gateway.local.end.cancel(),
+            Certificate => {}
+        }
+        if let Some(frames) = &mut frames {
+            assert!(hears(frames).await.is_none(), "{ender:?}");
+        }
+        if let Some(stream) = &mut stream {
+            assert_eq!(rest(stream).await, 0, "{ender:?}");
+        }
+        until("counted", || gateway.local.metrics.peers.relays.get() == 0).await;
+    }
+}
+
+/// How many more bytes come up to the end.
+async fn rest(stream: &mut TcpStream) -> usize {
+    let mut bytes = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
+    read.expect("it ends").unwrap_or(0)
+}
+
+#[tokio::test]
+async fn a_gateway_cannot_pose_as_the_other_end() {
+    let mut zones = Zones::new().await;
+    let impostor = zones.members[FAR[0]].address();
+    zones.parts(SPEAKER, LISTENER).await;
+    for far in FAR {
+        zones.misleads(far, LISTENER, impostor);
+    }
+    zones.says(SPEAKER, LISTENER);
+    until("refused", || zones.members[SPEAKER].failures("pod") > 1).await;
+    assert!(!zones.is_open(SPEAKER, LISTENER));
+    assert!(zones.members[FAR[0]].heard.try_recv().is_err());
+}
