@@ -1,5 +1,7 @@
 //! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
+#[path = "clock/by_messages.rs"]
+mod by_messages;
 #[path = "clock/carried.rs"]
 mod carried;
 #[path = "clock/cristian.rs"]

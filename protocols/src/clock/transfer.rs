@@ -11,7 +11,10 @@
 //! is taken.
 //!
 //! The algorithm goes on beside it with a clock of its own, by its own messages: it decides what group time is,
-//! and this clock follows it alone where no probe arrives.
+//! and this clock follows it alone where no probe arrives. What its messages say is kept apart ([`ByMessages`]), with the
+//! bound of its source, and no probe has a part in it.
+//!
+//! [`ByMessages`]: super::ByMessages
 
 use super::course::Known;
 use super::discipline::{HOLD_NS, VirtualClock};
