@@ -8,6 +8,8 @@ mod carried;
 mod cristian;
 #[path = "clock/cuts.rs"]
 mod cuts;
+#[path = "clock/disrupted.rs"]
+mod disrupted;
 #[path = "clock/lapse.rs"]
 mod lapse;
 #[path = "clock/liars.rs"]

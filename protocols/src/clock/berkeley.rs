@@ -258,6 +258,11 @@ impl Berkeley {
             Some(Start::First | Start::Unclear) => None,
         };
         self.sources = round.judge(own, self.view, mean.as_ref());
+        // Most of all, and not of those that answered: it may have been one that lies.
+        let contradict = self.sources.values().filter(|source| source.contradicts).count();
+        if 2 * contradict > self.sources.len() {
+            self.clock.note_disruption(now);
+        }
         out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = match start {

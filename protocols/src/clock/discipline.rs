@@ -252,9 +252,14 @@ impl VirtualClock {
         self.map.void_from = 0;
     }
 
-    /// What was heard contradicts what is assumed, or what is known: so it is until then.
-    pub(super) fn note_disruption(&mut self, until: LocalTime) {
-        self.map.disrupted_until = until.0;
+    /// What was heard contradicts what is assumed, or what is known: so it is for as long as a leader's word counts.
+    pub(super) fn note_disruption(&mut self, now: LocalTime) {
+        self.map.disrupted_until = now.0.saturating_add(HOLD_NS);
+    }
+
+    /// The same of what was heard of another clock of this member.
+    pub(super) fn note_disruption_of(&mut self, other: &Self) {
+        self.map.disrupted_until = self.map.disrupted_until.max(other.map.disrupted_until);
     }
 
     /// The first time of a leader without one. What the others say holds as of `since`, by a correction of

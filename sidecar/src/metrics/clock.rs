@@ -96,7 +96,8 @@ impl ClockMetrics {
             ),
             disruptions: define.counter(
                 "conclave_clock_disruptions_total",
-                "How often what was heard of the leader's clock could not be true if all raw clocks are as is assumed.",
+                "How often what was heard of the leader's clock, or by the leader of most others', could not be true if all raw \
+                 clocks are as is assumed.",
             ),
             error: define.histogram(
                 "conclave_clock_exchange_error_seconds",
