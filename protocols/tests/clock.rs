@@ -10,6 +10,8 @@ mod cristian;
 mod cuts;
 #[path = "clock/disrupted.rs"]
 mod disrupted;
+#[path = "clock/interval.rs"]
+mod interval;
 #[path = "clock/lapse.rs"]
 mod lapse;
 #[path = "clock/liars.rs"]

@@ -399,11 +399,9 @@ impl Berkeley {
 
     /// How long until the next round: the first rounds follow one another quickly.
     fn pause(&self, since_polls: Duration) -> Duration {
-        if self.quick > 0 || !self.clock.is_synchronised() {
-            QUICK_PAUSE
-        } else {
-            self.params.interval().saturating_sub(since_polls).max(QUICK_PAUSE)
-        }
+        let rest = self.params.rest(since_polls);
+        let is_quick = self.quick > 0 || !self.clock.is_synchronised();
+        if is_quick { QUICK_PAUSE.min(rest) } else { rest }
     }
 }
 

@@ -286,7 +286,7 @@ impl Cristian {
         *best = [*best, reading].into_iter().flatten().min_by_key(|one| one.error_ns);
         let most = if self.clock.is_synchronised() { TRIES } else { TRIES_BEFORE_SET };
         if *tries < most {
-            out.arm(Timer::Attempt, PAUSE);
+            out.arm(Timer::Attempt, PAUSE.min(self.params.rest(now - self.asked)));
             return;
         }
         if let Some(best) = *best {
@@ -319,8 +319,8 @@ impl Cristian {
         (*tries, *best, *quick) = (0, None, quick.saturating_sub(u32::from(is_set)));
         let asked = self.asked;
         let is_quick = *quick > 0 || !is_set;
-        let rest = self.params.interval().saturating_sub(now - asked).max(PAUSE);
-        out.arm(Timer::Attempt, if is_quick { PAUSE } else { rest });
+        let rest = self.params.rest(now - asked);
+        out.arm(Timer::Attempt, if is_quick { PAUSE.min(rest) } else { rest });
     }
 
     /// How fast group time may run against this raw clock, from the request on.

@@ -289,8 +289,8 @@ impl Ntp {
         self.select(now, out);
         self.burst = self.burst.saturating_sub(self.clock.is_synchronised().into());
         let is_quick = self.burst > 0 || !self.clock.is_synchronised();
-        let interval = self.params.interval().saturating_sub(now - polled).max(PAUSE);
-        out.arm(Timer::Poll, if is_quick { PAUSE } else { interval });
+        let rest = self.params.rest(now - polled);
+        out.arm(Timer::Poll, if is_quick { PAUSE.min(rest) } else { rest });
     }
 
     /// "Select": the servers that agree, if they are more than half.
