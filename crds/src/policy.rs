@@ -265,9 +265,12 @@ fn within(field: &str, value: i32, limits: &RangeInclusive<i32>) -> Result<u32, 
 
 #[cfg(test)]
 mod tests {
+    use conclave_protocols::clock::Params;
     use conclave_protocols::policy::{Evidence, Policy, Topology};
+    use conclave_protocols::random::Random;
 
     use super::*;
+    use crate::period::Period;
 
     #[test]
     fn an_empty_specification_is_the_default_policy() {
@@ -337,6 +340,23 @@ mod tests {
             let error = wander(wrong).expect_err("beyond the limits").to_string();
             let must = "must be between 1 and 1000000";
             assert_eq!(error, format!("`spec.clock.maxWanderPpb` {must}, and is {wrong}"));
+        }
+    }
+
+    /// For every drift, with the precisions that are near the limits and some others each.
+    #[test]
+    fn clocks_are_compared_as_often_as_the_textbook_has_it_whatever_the_policy() {
+        let mut random = Random::new(0);
+        for max_drift_ppm in 1..=limits::DRIFT_PPM_MAX {
+            let others: Vec<u64> = (0..4).map(|_| 1 + random.up_to(10_000)).collect();
+            for ms in [1, 2, 10, 199, 200, 201, 10_000].into_iter().chain(others) {
+                let precision = Period::new(&format!("{ms}ms"));
+                let spec = ClockSpec { precision, max_drift_ppm, ..ClockSpec::default() };
+                let params = Params::from(&clock(&spec).expect("a valid policy"));
+                let (used, allowed) = (params.interval(), params.resync_interval());
+                assert!(used <= allowed, "{ms} ms, {max_drift_ppm} ppm: {used:?}, {allowed:?}");
+                assert!(used >= Duration::from_millis(50), "{ms} ms, {max_drift_ppm} ppm");
+            }
         }
     }
 

@@ -1,11 +1,17 @@
 //! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
+#[path = "clock/by_messages.rs"]
+mod by_messages;
 #[path = "clock/carried.rs"]
 mod carried;
 #[path = "clock/cristian.rs"]
 mod cristian;
 #[path = "clock/cuts.rs"]
 mod cuts;
+#[path = "clock/disrupted.rs"]
+mod disrupted;
+#[path = "clock/interval.rs"]
+mod interval;
 #[path = "clock/lapse.rs"]
 mod lapse;
 #[path = "clock/liars.rs"]

@@ -46,6 +46,7 @@ use serde::{Deserialize, Serialize};
 
 use super::average::Mean;
 use super::beginning::{Beginning, Start};
+use super::by_messages::ByMessages;
 use super::correction::{ByOthers, Correction, Shown};
 use super::course::Known;
 use super::discipline::VirtualClock;
@@ -257,6 +258,11 @@ impl Berkeley {
             Some(Start::First | Start::Unclear) => None,
         };
         self.sources = round.judge(own, self.view, mean.as_ref());
+        // Most of all, and not of those that answered: it may have been one that lies.
+        let contradict = self.sources.values().filter(|source| source.contradicts).count();
+        if 2 * contradict > self.sources.len() {
+            self.clock.note_disruption(now);
+        }
         out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = match start {
@@ -289,12 +295,16 @@ impl Berkeley {
             Start::First | Start::Unclear => (round.sent, None),
         };
         self.clock.begin(now, mean_ns, since, error_ns);
-        self.clock.note_textbook(round.sent, 0, 0);
+        let map = self.clock.map();
+        self.note_average(now, (map.now_ns(now.0), mean_ns), map.error_ns(now.0));
         0
     }
 
     /// Corrects the daemon's clock. Returns how far ahead of it the average is now.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
+        let (map, sent) = (self.clock.map(), round.sent.0);
+        let average_ns = map.now_ns(sent).saturating_add(mean_ns);
+        let error_ns = map.error_ns(sent).map(|own| own.saturating_add(mean_ns.unsigned_abs()));
         if round.is_confirmed(self.view) {
             let growth = self.clock.rates(round.sent).leader_growth();
             let error_ns = round.error_by_others(self.view, growth);
@@ -303,8 +313,29 @@ impl Berkeley {
         } else {
             self.clock.steer(now, mean_ns);
         }
-        self.clock.note_textbook(round.sent, 0, 0);
+        if round.samples().next().is_some() {
+            self.note_average(round.sent, (average_ns, mean_ns), error_ns);
+        }
         mean_ns
+    }
+
+    /// Notes what the average was at a raw reading, and by how much it has the daemon's clock corrected. By the source the
+    /// daemon knows it exactly then.
+    fn note_average(
+        &mut self,
+        at: LocalTime,
+        (ns, correction_ns): (i64, i64),
+        error_ns: Option<u64>,
+    ) {
+        self.clock.note_by_messages(ByMessages {
+            raw: at.0,
+            ns,
+            correction_ns,
+            error_ns: error_ns.unwrap_or(0),
+            growth_ppb: self.clock.rates(at).leader_growth(),
+            textbook_ns: 0,
+            textbook_growth_ppb: 2 * self.params.drift_ppb(),
+        });
     }
 
     fn send_adjustments(
@@ -352,20 +383,25 @@ impl Berkeley {
             out.tell(Event::Stated(known));
         }
         let Some(answered) = answered.take() else { return };
-        if self.clock.adjust(now, answered, correction) {
-            let drift = 2 * self.params.drift_ppb();
-            self.clock.note_textbook(answered.raw, half_trip_ns, drift);
-            out.tell(Event::Adjusted);
-        }
+        let Correction { delta_ns, ahead_ns, error_ns } = correction;
+        self.clock.note_by_messages(ByMessages {
+            raw: answered.raw.0,
+            ns: answered.ns.saturating_add(delta_ns),
+            correction_ns: delta_ns,
+            error_ns: error_ns.saturating_add(ahead_ns.unsigned_abs()),
+            growth_ppb: self.clock.rates(answered.raw).follower_growth(),
+            textbook_ns: half_trip_ns,
+            textbook_growth_ppb: 2 * self.params.drift_ppb(),
+        });
+        self.clock.adjust(now, answered, correction);
+        out.tell(Event::Adjusted);
     }
 
     /// How long until the next round: the first rounds follow one another quickly.
     fn pause(&self, since_polls: Duration) -> Duration {
-        if self.quick > 0 || !self.clock.is_synchronised() {
-            QUICK_PAUSE
-        } else {
-            self.params.interval().saturating_sub(since_polls).max(QUICK_PAUSE)
-        }
+        let rest = self.params.rest(since_polls);
+        let is_quick = self.quick > 0 || !self.clock.is_synchronised();
+        if is_quick { QUICK_PAUSE.min(rest) } else { rest }
     }
 }
 

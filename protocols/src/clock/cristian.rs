@@ -48,6 +48,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::beginning::Beginning;
+use super::by_messages::ByMessages;
 use super::course::Known;
 use super::discipline::VirtualClock;
 use super::estimate::{Estimate, Stamps};
@@ -285,7 +286,7 @@ impl Cristian {
         *best = [*best, reading].into_iter().flatten().min_by_key(|one| one.error_ns);
         let most = if self.clock.is_synchronised() { TRIES } else { TRIES_BEFORE_SET };
         if *tries < most {
-            out.arm(Timer::Attempt, PAUSE);
+            out.arm(Timer::Attempt, PAUSE.min(self.params.rest(now - self.asked)));
             return;
         }
         if let Some(best) = *best {
@@ -296,11 +297,19 @@ impl Cristian {
 
     fn adjust(&mut self, now: LocalTime, reading: Reading, out: &mut OutboxOf<Self>) {
         let growth = self.growth_since(&reading);
-        if self.clock.follow(now, reading.estimate(growth)) {
-            let drift = 2 * self.params.drift_ppb();
-            self.clock.note_textbook(reading.at, reading.error_ns, drift);
-            out.tell(Event::Adjusted);
-        }
+        let estimate = reading.estimate(growth);
+        let shown_ns = self.clock.map().now_ns(reading.at.0);
+        self.clock.note_by_messages(ByMessages {
+            raw: reading.at.0,
+            ns: reading.time_ns,
+            correction_ns: reading.time_ns.saturating_sub(shown_ns),
+            error_ns: estimate.error_ns,
+            growth_ppb: growth,
+            textbook_ns: reading.error_ns,
+            textbook_growth_ppb: 2 * self.params.drift_ppb(),
+        });
+        self.clock.follow(now, estimate);
+        out.tell(Event::Adjusted);
     }
 
     /// Until the next time.
@@ -310,8 +319,8 @@ impl Cristian {
         (*tries, *best, *quick) = (0, None, quick.saturating_sub(u32::from(is_set)));
         let asked = self.asked;
         let is_quick = *quick > 0 || !is_set;
-        let rest = self.params.interval().saturating_sub(now - asked).max(PAUSE);
-        out.arm(Timer::Attempt, if is_quick { PAUSE } else { rest });
+        let rest = self.params.rest(now - asked);
+        out.arm(Timer::Attempt, if is_quick { PAUSE.min(rest) } else { rest });
     }
 
     /// How fast group time may run against this raw clock, from the request on.
@@ -335,7 +344,6 @@ impl Cristian {
         self.sent = None;
         if replies.end(now, self.view, &self.params, &self.clock).set(now, &mut self.clock) {
             (*reign, *beginning) = (Reign::new(now), None);
-            self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);
         }
         self.serve(now, out);
@@ -351,7 +359,6 @@ impl Cristian {
     fn confirm(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Server { reign, .. } = &mut self.role else { return };
         if reign.confirm(now, self.view, &mut self.clock) {
-            self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);
         }
     }

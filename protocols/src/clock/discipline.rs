@@ -3,12 +3,13 @@
 //! Before it was first synchronised it may be set; nobody reads it yet. After that it never goes back: a clock that is ahead
 //! runs slower until the surplus is gone. It is set forward only where nothing was known any more of the time that it had.
 
+use super::by_messages::ByMessages;
 use super::correction::{ByOthers, Correction, Shown};
 use super::course::{Bound, Course, Known, Line};
 use super::estimate::Estimate;
 use super::joining::joined;
 use super::link::Slope;
-use super::map::{ClockMap, Fading};
+use super::map::ClockMap;
 use super::rates::{BILLION, Rates, share};
 use super::wants::Wants;
 use crate::ids::Epoch;
@@ -75,7 +76,7 @@ impl VirtualClock {
             fresh_for_ns: u64::MAX,
             disrupted_until: 0,
             void_from: u64::MAX,
-            textbook: None,
+            by_messages: None,
         };
         let epoch = Epoch::default();
         let (before, since, part) = (rates, LocalTime(0), Part::Follows);
@@ -114,7 +115,7 @@ impl VirtualClock {
         (self.epoch, self.rates) = (epoch, rates);
         let rates = self.before;
         self.map.fresh_for_ns = fresh_for_ns;
-        self.map.textbook = None;
+        self.map.by_messages = None;
         self.part = match self.part {
             _ if !leads => Part::Follows,
             Part::Leads { .. } if is_succeeding && self.since == LocalTime(0) => self.part,
@@ -192,16 +193,14 @@ impl VirtualClock {
         self.aim(now.0);
     }
 
-    /// Notes how wrong the clock is by the formula of the algorithm's source, at a raw reading, and what that grows by after it,
-    /// in parts per billion.
-    pub(super) fn note_textbook(&mut self, raw: LocalTime, error_ns: u64, growth_ppb: u64) {
-        self.map.textbook = Some(Fading { raw: raw.0, error_ns, growth_ppb });
+    /// Notes what the algorithm's messages say, whether or not the clock follows that.
+    pub(super) fn note_by_messages(&mut self, by_messages: ByMessages) {
+        self.map.by_messages = Some(by_messages);
     }
 
-    /// Notes the same formula as another clock of this member has it, and for how long it counts as synchronised.
-    /// If group time may run faster than before, what is known of it fades faster.
+    /// Notes what messages say by another clock of this member, and for how long it counts as synchronised. If group time may run faster than before, what is known of it fades faster.
     pub(super) fn note_compared_as(&mut self, now: LocalTime, other: &Self) {
-        self.map.textbook = other.map.textbook;
+        self.map.by_messages = other.map.by_messages;
         self.map.fresh_for_ns = other.map.fresh_for_ns;
         let growth = other.rates(now).follower_growth();
         if growth > self.rates(now).follower_growth() {
@@ -253,9 +252,14 @@ impl VirtualClock {
         self.map.void_from = 0;
     }
 
-    /// What was heard contradicts what is assumed, or what is known: so it is until then.
-    pub(super) fn note_disruption(&mut self, until: LocalTime) {
-        self.map.disrupted_until = until.0;
+    /// What was heard contradicts what is assumed, or what is known: so it is for as long as a leader's word counts.
+    pub(super) fn note_disruption(&mut self, now: LocalTime) {
+        self.map.disrupted_until = now.0.saturating_add(HOLD_NS);
+    }
+
+    /// The same of what was heard of another clock of this member.
+    pub(super) fn note_disruption_of(&mut self, other: &Self) {
+        self.map.disrupted_until = self.map.disrupted_until.max(other.map.disrupted_until);
     }
 
     /// The first time of a leader without one. What the others say holds as of `since`, by a correction of

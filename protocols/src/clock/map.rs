@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::by_messages::{ByMessages, MessageReading};
 use super::course::{Course, Known, Line};
 use super::exchange::saturate;
 use super::joining::joined;
 use super::link::Slope;
-use super::rates::{BILLION, Rates, share};
+use super::rates::{BILLION, Rates};
 
 /// A member's virtual clock as a function of its raw clock, until further notice.
 ///
@@ -28,16 +29,8 @@ pub struct ClockMap {
     pub disrupted_until: u64,
     /// From there on nothing is known of group time: another may have begun.
     pub void_from: u64,
-    /// The error by the formula of the algorithm's source; nothing before clocks were compared in this view.
-    pub(super) textbook: Option<Fading>,
-}
-
-/// An error that grows.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Fading {
-    pub(super) raw: u64,
-    pub(super) error_ns: u64,
-    pub(super) growth_ppb: u64,
+    /// What the algorithm's own messages say; nothing before there were any in this view, and at a leader that asks nobody.
+    pub by_messages: Option<ByMessages>,
 }
 
 /// How a clock stands.
@@ -61,9 +54,8 @@ pub struct Reading {
     pub now_ns: i64,
     /// How far group time is from that at most; nothing if it is not known.
     pub error_ns: Option<u64>,
-    /// How far it is wrong at most by the formula of the algorithm's source, which takes less into account than
-    /// `error_ns`; nothing before clocks were compared in this view.
-    pub textbook_ns: Option<u64>,
+    /// What the algorithm's own messages say; nothing before there were any in this view, and at a leader that asks nobody.
+    pub by_messages: Option<MessageReading>,
     /// How the clock stands.
     pub state: State,
     /// How long ago the clock was compared; nothing if group time is not known.
@@ -89,7 +81,7 @@ impl ClockMap {
         Reading {
             now_ns: self.now_ns(raw),
             error_ns: self.error_ns(raw),
-            textbook_ns: self.textbook_ns(raw),
+            by_messages: self.by_messages.map(|one| one.reading(raw)),
             state,
             age_ns,
             slewing_ns: self.slewing_ns(raw),
@@ -114,12 +106,6 @@ impl ClockMap {
     /// slewed to this clock from then on. On it time never falls.
     pub fn joined_from(&self, line: Line, switch: u64, rates: Rates) -> Course {
         joined(line, switch, 0, Slope::at_least(rates.slew(), BILLION), &self.shown)
-    }
-
-    /// See [`Reading::textbook_ns`].
-    pub(super) fn textbook_ns(&self, raw: u64) -> Option<u64> {
-        let Fading { raw: since, error_ns, growth_ppb } = self.textbook?;
-        Some(error_ns.saturating_add(share(raw.saturating_sub(since), growth_ppb)))
     }
 
     /// What is still to be slewed.

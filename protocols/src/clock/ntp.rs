@@ -72,7 +72,7 @@ use super::discipline::VirtualClock;
 use super::estimate::{Estimate, Stamps};
 use super::intersection::{Interval, intersection};
 use super::params::Params;
-use super::rates::as_nanos;
+use super::rates::{as_nanos, share};
 use super::reign::Reign;
 use super::round::{Source, Verdict};
 use super::wants::Wants;
@@ -107,8 +107,8 @@ pub struct Ntp {
     associations: BTreeMap<MemberId, Association>,
     /// T1 of the poll that is going on; nothing when it has ended.
     polled: Option<LocalTime>,
-    /// When the latest exchange ended to which the clock was adjusted.
-    used: Option<LocalTime>,
+    /// When the latest exchange ended to which the clock was adjusted, and when it was.
+    used: Option<(LocalTime, LocalTime)>,
     /// How many polls are still to follow one another quickly.
     burst: u32,
     reign: Reign,
@@ -289,8 +289,8 @@ impl Ntp {
         self.select(now, out);
         self.burst = self.burst.saturating_sub(self.clock.is_synchronised().into());
         let is_quick = self.burst > 0 || !self.clock.is_synchronised();
-        let interval = self.params.interval().saturating_sub(now - polled).max(PAUSE);
-        out.arm(Timer::Poll, if is_quick { PAUSE } else { interval });
+        let rest = self.params.rest(now - polled);
+        out.arm(Timer::Poll, if is_quick { PAUSE.min(rest) } else { rest });
     }
 
     /// "Select": the servers that agree, if they are more than half.
@@ -351,14 +351,15 @@ impl Ntp {
     fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
         let shown_ns = self.clock.map().now_ns(now.0);
         let is_slewed = self.clock.is_synchronised();
-        let apart_ns = if is_slewed { found.target_ns.abs_diff(shown_ns) } else { 0 };
-        let is_new = self.used.is_none_or(|used| found.at > used);
-        if !is_new || !self.clock.follow_to(now, found.known, (found.target_ns, found.at)) {
+        if self.used.is_some_and(|(used, _)| found.at <= used) {
             return;
         }
-        self.used = Some(found.at);
-        self.system = found.system(apart_ns);
-        self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
+        let system = found.system(is_slewed.then_some(shown_ns));
+        let growth = self.clock.rates(now).follower_growth();
+        self.clock.note_by_messages(found.by_messages(shown_ns, growth, system));
+        if self.clock.follow_to(now, found.known, (found.target_ns, found.at)) {
+            (self.used, self.system) = (Some((found.at, now)), system);
+        }
         out.tell(Event::Adjusted);
     }
 
@@ -404,7 +405,6 @@ impl Ntp {
         let Some(replies) = &self.beginning else { return };
         if replies.end(now, self.view, &self.params, &self.clock).set(now, &mut self.clock) {
             (self.reign, self.beginning) = (Reign::new(now), None);
-            self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);
         }
         self.serve(now, out);
@@ -422,15 +422,13 @@ impl Ntp {
 
     fn confirm(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         if self.reign.confirm(now, self.view, &mut self.clock) {
-            self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);
         }
     }
 
     /// How it stands, with the dispersion since it last followed.
     fn system_at(&self, now: LocalTime) -> System {
-        let distance = self.clock.map().textbook_ns(now.0);
-        let grown = distance.unwrap_or(0).saturating_sub(self.system.root_distance_ns());
+        let grown = self.used.map_or(0, |(_, since)| share(as_nanos(now - since), PHI_PPB));
         let root_dispersion_ns = self.system.root_dispersion_ns.saturating_add(grown);
         System { root_dispersion_ns, ..self.system }
     }

@@ -46,9 +46,14 @@ impl Params {
         resync_interval(self.precision, self.max_drift_ppm)
     }
 
-    /// How long from one round to the next.
+    /// How long from one round to the next: no longer than by the textbook.
     pub fn interval(&self) -> Duration {
-        self.resync_interval().max(Duration::from_millis(100)).min(self.max_interval)
+        self.resync_interval().max(SHORTEST).min(self.max_interval)
+    }
+
+    /// How long a member still rests if its round, or its exchange, began so long ago.
+    pub(super) fn rest(&self, since: Duration) -> Duration {
+        self.interval().saturating_sub(since).max(REST)
     }
 
     /// How long after a synchronisation a clock counts as synchronised: three intervals.
@@ -88,3 +93,8 @@ pub fn resync_interval(precision: Duration, max_drift_ppm: u32) -> Duration {
     };
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
+
+/// The shortest interval: that by the textbook for the strictest policy, a precision of 1 ms and a drift of 1 %.
+const SHORTEST: Duration = Duration::from_millis(50);
+/// A round that took all of the interval is not followed by the next at once.
+const REST: Duration = Duration::from_millis(5);

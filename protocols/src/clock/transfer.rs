@@ -11,12 +11,18 @@
 //! is taken.
 //!
 //! The algorithm goes on beside it with a clock of its own, by its own messages: it decides what group time is,
-//! and this clock follows it alone where no probe arrives.
+//! and this clock follows it alone where no probe arrives. What its messages say is kept apart ([`ByMessages`]), with the
+//! bound of its source, and no probe has a part in it.
+//!
+//! [`ByMessages`]: super::ByMessages
+
+use std::collections::BTreeMap;
 
 use super::course::Known;
 use super::discipline::{HOLD_NS, VirtualClock};
 use super::link::{Missing, Relation};
 use super::map::ClockMap;
+use crate::ids::Incarnation;
 use crate::time::LocalTime;
 
 /// A member's clock as readers see it.
@@ -30,6 +36,8 @@ pub struct Transfer {
     stated: Option<(LocalTime, Known)>,
     /// The leader's raw clock, as seen from this member's.
     relation: Option<Relation>,
+    /// At a leader: when its link to another was last found broken.
+    broken: BTreeMap<Incarnation, LocalTime>,
     /// No leader that has not this member's time begins another before that: zero before the first lease, and nothing
     /// where nothing arbitrates.
     led_until: Option<LocalTime>,
@@ -51,6 +59,7 @@ impl Transfer {
             own,
             stated: None,
             relation: None,
+            broken: BTreeMap::new(),
             led_until: None,
             had_in_common: false,
             lacks_lease: false,
@@ -91,6 +100,7 @@ impl Transfer {
         self.led_until = is_arbitrated.then_some(led);
         self.leads = leads.is_some();
         (self.stated, self.relation) = (None, None);
+        self.broken.clear();
     }
 
     /// No other view has a leader before that. Returns whether readers see another map thereby.
@@ -108,7 +118,8 @@ impl Transfer {
     pub fn adjusted(&mut self, now: LocalTime, own: &VirtualClock) {
         self.own = own.clone();
         if self.leads || !own.is_synchronised() {
-            self.clock = own.clone();
+            let before = std::mem::replace(&mut self.clock, own.clone());
+            self.clock.note_disruption_of(&before);
         } else {
             self.clock.note_compared_as(now, own);
             self.follow(now);
@@ -134,10 +145,34 @@ impl Transfer {
             return;
         }
         if relation == Err(Missing::Broken) {
-            self.disrupted(now);
+            self.clock.note_disruption(now);
         }
         self.relation = relation.ok();
         self.follow(now);
+    }
+
+    /// For each other member of the view, whether what is known of its raw clock contradicts what is assumed. If most
+    /// links of a leader were found so within [`HOLD_NS`], it is the leader's clock that is wrong. One other may be wrong
+    /// itself, or lie; in a view of two nobody can tell which clock it is. Returns whether it was found so now.
+    pub fn links_of_leader(
+        &mut self,
+        now: LocalTime,
+        links: impl Iterator<Item = (Incarnation, bool)>,
+    ) -> bool {
+        if !self.leads {
+            return false;
+        }
+        let links: BTreeMap<Incarnation, bool> = links.collect();
+        let newly = links.iter().filter(|(_, is_broken)| **is_broken).map(|(peer, _)| (*peer, now));
+        let is_news = newly.clone().next().is_some();
+        self.broken.extend(newly);
+        self.broken
+            .retain(|peer, at| links.contains_key(peer) && now.0.saturating_sub(at.0) <= HOLD_NS);
+        let is_wrong = is_news && 2 * self.broken.len() > links.len();
+        if is_wrong {
+            self.clock.note_disruption(now);
+        }
+        is_wrong
     }
 
     /// Follows what is known best.
@@ -157,7 +192,7 @@ impl Transfer {
         let (Some((came, stated)), Some(relation)) = (self.stated, self.relation) else { return };
         let seen = stated.seen_by(&relation, now.0);
         if !seen.path.turns_at_most(self.fastest()) {
-            self.disrupted(now);
+            self.clock.note_disruption(now);
             return;
         }
         let known = self.map().known;
@@ -168,7 +203,7 @@ impl Transfer {
             let apart = seen.path.at(now.0).abs_diff(known.path.at(now.0));
             let contradicts = apart > error_ns.saturating_add(known_ns);
             if contradicts {
-                self.disrupted(now);
+                self.clock.note_disruption(now);
             } else if error_ns > known_ns.saturating_add(if is_fresh { known_ns / 4 } else { 0 }) {
                 return;
             }
@@ -181,9 +216,5 @@ impl Transfer {
     fn fastest(&self) -> u64 {
         let rates = self.own.rates(LocalTime(0));
         rates.slew().saturating_add(2 * rates.follower_growth())
-    }
-
-    fn disrupted(&mut self, now: LocalTime) {
-        self.clock.note_disruption(LocalTime(now.0.saturating_add(HOLD_NS)));
     }
 }

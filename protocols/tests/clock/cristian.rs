@@ -137,7 +137,9 @@ fn a_client_takes_the_time_of_a_quick_reply() {
     assert!((shown - 5_000 * MS - 200_000).abs() < 100, "half of the wait is added: {shown}");
     let reading = client.0.clock().map().reading(SECOND + 400_000);
     assert!((201_000..201_500).contains(&reading.error_ns.expect("a bound")), "{reading:?}");
-    assert!((200_000..200_200).contains(&reading.textbook_ns.expect("an error")), "{reading:?}");
+    let by_messages = reading.by_messages.expect("one");
+    assert!((200_000..200_200).contains(&by_messages.textbook_ns), "{reading:?}");
+    assert_eq!((by_messages.now_ns, by_messages.age_ns), (shown, 0));
     let did = client.handle(2 * SECOND, Input::Timer(Timer::Attempt));
     let origin = Some(LocalTime(77));
     assert_eq!(

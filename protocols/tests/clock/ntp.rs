@@ -278,7 +278,8 @@ fn the_root_distance_is_half_of_the_delays_and_what_is_unknown_besides() {
     let system = member.ntp.system();
     assert_eq!((system.root_delay_ns, system.reference), (TRIP, Some(LEADER)));
     let at = member.now - SECOND + TRIP;
-    let textbook = |at| member.ntp.clock().map().reading(at).textbook_ns.expect("a distance");
+    let by_messages = |at| member.ntp.clock().map().reading(at).by_messages.expect("a distance");
+    let textbook = |at| by_messages(at).textbook_ns;
     assert!((100_000..62_700_000).contains(&textbook(at)), "{}", textbook(at));
     let grown = textbook(at + 1_000 * SECOND) - textbook(at);
     assert_eq!(grown, 15_000_000, "15 ppm");
@@ -291,7 +292,7 @@ fn the_root_distance_knows_nothing_of_the_wall_clock_of_before() {
     member.polls(4, &[(0, FIRST)]);
     let reading = member.ntp.clock().map().reading(member.now - SECOND + TRIP);
     assert_eq!(reading.slewing_ns, 0);
-    assert!(reading.textbook_ns < Some(SECOND), "{reading:?}");
+    assert!(reading.by_messages.expect("a distance").textbook_ns < SECOND, "{reading:?}");
 }
 
 /// A reply as exact as can be, to a poll of then.

@@ -16,7 +16,7 @@ const BEGIN: i64 = 1_700_000_000 * SECOND;
 fn at(raw_ns: i64, error: Option<Duration>) -> TimeNow {
     let error_ns = error.map(|error| u64::try_from(error.as_nanos()).expect("short"));
     let reading = Reading {
-        textbook_ns: None,
+        by_messages: None,
         now_ns: BEGIN + raw_ns,
         error_ns,
         state: State::Synchronised,

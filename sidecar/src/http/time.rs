@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conclave_protocols::clock::{self, Params, Reading};
+use conclave_protocols::clock::{self, MessageReading, Params, Reading};
 use conclave_protocols::policy::{Averaging, ClockAlgorithm};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -34,10 +34,9 @@ pub(super) struct TimeView {
     latest_ns: Option<String>,
     /// How far group time is from `time_ns` at most; null while `unknown`.
     error_bound_ns: Option<u64>,
-    /// How far the clock is wrong at most by the formula of the algorithm's source. It is for comparison: it leaves
-    /// out what the leader's own clock may be wrong by, and how fast group time may run. Null before the clock was
-    /// compared in this view, and 0 at the leader.
-    textbook_error_ns: Option<u64>,
+    /// What the algorithm's own messages say, without clock probes. It is for comparison. Null before there were any in
+    /// this view, and at a leader that asks nobody: that of `Cristian` and `NTP`.
+    by_messages: Option<ByMessagesView>,
     /// Whose time it is: the group's own, which is not UTC.
     reference: Reference,
     /// The group.
@@ -76,6 +75,28 @@ pub(super) struct TimeView {
     host: HostView,
     /// What follows for UTC.
     utc: UtcView,
+}
+
+/// What the algorithm's own messages say at the reading.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TimeByMessages)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the API")]
+struct ByMessagesView {
+    /// Group time by them: the server's clock (`Cristian`), the mean of the servers that are followed (`NTP`), or the
+    /// average of the round (`Berkeley`), which group time moves towards.
+    #[schema(example = "1795196160332301903")]
+    time_ns: String,
+    /// How far group time is from that at most.
+    error_bound_ns: u64,
+    /// How far it is wrong at most by the formula of the algorithm's source, which leaves out what the leader's own
+    /// clock may be wrong by, and how fast group time may run.
+    textbook_error_ns: u64,
+    /// By how much they had the algorithm's clock corrected, as text since it may not fit a JSON number; positive if it
+    /// was behind.
+    #[schema(example = "-3120")]
+    correction_ns: String,
+    /// How long ago they compared clocks.
+    age_ns: u64,
 }
 
 /// What is assumed of raw clocks.
@@ -214,7 +235,7 @@ impl TimeView {
             earliest_ns: reading.earliest_ns().map(|ns| ns.to_string()),
             latest_ns: reading.latest_ns().map(|ns| ns.to_string()),
             error_bound_ns: reading.error_ns,
-            textbook_error_ns: reading.textbook_ns,
+            by_messages: reading.by_messages.map(ByMessagesView::from),
             reference: Reference::Group,
             group: status.group.clone(),
             algorithm: policy.algorithm,
@@ -259,6 +280,18 @@ impl TimeView {
             (None, ..) | (_, None, _) | (.., None) => String::new(),
         };
         format!("status={} time_ns={}{bounds}\n", self.status.name(), self.time_ns)
+    }
+}
+
+impl From<MessageReading> for ByMessagesView {
+    fn from(reading: MessageReading) -> Self {
+        Self {
+            time_ns: reading.now_ns.to_string(),
+            error_bound_ns: reading.error_ns,
+            textbook_error_ns: reading.textbook_ns,
+            correction_ns: reading.correction_ns.to_string(),
+            age_ns: reading.age_ns,
+        }
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn reading(now_ns: i64, error_ns: Option<u64>, state: ClockState) -> Reading {
-        Reading { now_ns, error_ns, textbook_ns: None, state, age_ns: None, slewing_ns: 0 }
+        Reading { now_ns, error_ns, by_messages: None, state, age_ns: None, slewing_ns: 0 }
     }
 
     fn time(ns: u64) -> Left {

@@ -15,6 +15,7 @@ pub(crate) struct ClockMetrics {
     synchronized: IntGauge,
     error_bound: Gauge,
     textbook_error: Gauge,
+    by_messages: Gauge,
     resync_interval: Gauge,
     interval: Gauge,
     age: Gauge,
@@ -46,8 +47,13 @@ impl ClockMetrics {
             ),
             textbook_error: define.gauge(
                 "conclave_clock_textbook_error_seconds",
-                "How far this member's clock is wrong at most by the formula of the algorithm's source, which leaves out \
-                 what the leader's is wrong by; NaN before it is known.",
+                "How far group time by the algorithm's own messages is wrong at most by the formula of its source, which \
+                 leaves out what the leader's clock is wrong by; NaN where there is none.",
+            ),
+            by_messages: define.gauge(
+                "conclave_clock_by_messages_offset_seconds",
+                "Group time by the algorithm's own messages, without clock probes, less this member's clock; NaN before \
+                 there were any, and at a leader that asks nobody.",
             ),
             resync_interval: define.gauge(
                 "conclave_clock_resync_interval_seconds",
@@ -90,7 +96,8 @@ impl ClockMetrics {
             ),
             disruptions: define.counter(
                 "conclave_clock_disruptions_total",
-                "How often what was heard of the leader's clock could not be true if all raw clocks are as is assumed.",
+                "How often what was heard of the leader's clock, or by the leader of most others', could not be true if all raw \
+                 clocks are as is assumed.",
             ),
             error: define.histogram(
                 "conclave_clock_exchange_error_seconds",
@@ -116,6 +123,7 @@ impl ClockMetrics {
         begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));
         metrics.error_bound.set(f64::INFINITY);
         metrics.textbook_error.set(f64::NAN);
+        metrics.by_messages.set(f64::NAN);
         metrics.age.set(f64::INFINITY);
         metrics.slewing.set(f64::NAN);
         metrics.host_offset.set(f64::NAN);
@@ -151,7 +159,10 @@ impl ClockMetrics {
         let params = Params::from(policy);
         self.resync_interval.set(params.resync_interval().as_secs_f64());
         self.interval.set(params.interval().as_secs_f64());
-        self.textbook_error.set(reading.textbook_ns.map_or(f64::NAN, |ns| known(Some(ns))));
+        let by_messages = reading.by_messages;
+        self.textbook_error.set(by_messages.map_or(f64::NAN, |one| known(Some(one.textbook_ns))));
+        let offset = |ns: i64| signed(ns.saturating_sub(reading.now_ns));
+        self.by_messages.set(by_messages.map_or(f64::NAN, |one| offset(one.now_ns)));
         self.synchronized.set(i64::from(reading.state == State::Synchronised));
         self.error_bound.set(known(reading.error_ns));
         self.age.set(known(reading.age_ns));

@@ -163,7 +163,7 @@ mod tests {
         let reading = |error_ns| Reading {
             now_ns: 1_000_000,
             error_ns,
-            textbook_ns: None,
+            by_messages: None,
             state: State::Synchronised,
             age_ns: None,
             slewing_ns: 0,

@@ -78,6 +78,8 @@ struct Course {
     /// What it stated last, and when that was looked at.
     report: Option<(LocalTime, Report)>,
     audit: Audited,
+    /// How often the packets had contradicted what is assumed when samples were taken last.
+    contradictions: u64,
     /// When a violation was logged last.
     warned: Option<LocalTime>,
 }
@@ -177,7 +179,7 @@ impl Figures {
         for peer in peers {
             if let Some(course) = self.of.get_mut(&peer.incarnation) {
                 course.trips.look(now);
-                let relation = course.link.relation(now.0);
+                let relation = course.relation(now);
                 let failed = course.audit(&auditor, relation.as_ref().ok());
                 for check in &failed {
                     self.metrics.violated(*check);
@@ -234,6 +236,7 @@ impl Course {
             reports: Vec::new(),
             report: None,
             audit: Audited::default(),
+            contradictions: 0,
             warned: None,
         }
     }
@@ -264,6 +267,14 @@ impl Course {
             bound_ns = report.bound_ns,
             "what a member states of its clocks contradicts what is known here: a clock or a bound is wrong, or it lies"
         );
+    }
+
+    /// The relation to the peer's clock. A contradiction since samples were taken last shows, also if there were enough
+    /// samples after it.
+    fn relation(&mut self, now: LocalTime) -> Result<Relation, Missing> {
+        let contradictions = self.link.refused().contradictions;
+        let before = std::mem::replace(&mut self.contradictions, contradictions);
+        if contradictions > before { Err(Missing::Broken) } else { self.link.relation(now.0) }
     }
 
     fn take(&mut self, now: LocalTime, sample: &Sample) {
@@ -367,6 +378,7 @@ mod tests {
     #[test]
     fn a_clock_that_steps_contradicts_what_is_assumed() {
         let mut course = Course::new(assumed(100, 15_000));
+        let mut broken = Vec::new();
         for beacon in 1..100_u64 {
             let arrived = beacon * QUARTER;
             let departed_there = kernel(arrived - 20_000 + 1_000_000 * (beacon / 50));
@@ -375,8 +387,12 @@ mod tests {
             let departed = kernel(arrived + 1_000);
             let arrived_there = kernel(arrived + 21_000 + 1_000_000 * (beacon / 50));
             course.take(departed.raw, &Sample::Sent { peer: PEER, departed, arrived_there });
+            if course.relation(departed.raw) == Err(Missing::Broken) {
+                broken.push(beacon);
+            }
         }
-        assert!(course.link.refused().contradictions > 0);
+        // It shows, also if there were packets both ways again before anybody looked.
+        assert_eq!((course.link.refused().contradictions, broken), (1, vec![50]));
     }
 
     #[test]

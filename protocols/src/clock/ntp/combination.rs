@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use super::super::by_messages::ByMessages;
 use super::super::estimate::{Estimate, raw_ns};
 use super::super::exchange::saturate;
 use super::super::intersection::covered;
 use super::System;
 use super::association::Candidate;
+use super::filter::PHI_PPB;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 
@@ -55,8 +57,24 @@ pub(super) fn combine(
 }
 
 impl Combination {
-    /// How a member stands that adjusts to it, by so much.
-    pub(super) fn system(&self, apart_ns: u64) -> System {
+    /// What the servers say, to a member whose clock shows `shown_ns` and that stands so when it adjusts to them. What is
+    /// known of group time grows vaguer by so many parts per billion.
+    pub(super) fn by_messages(&self, shown_ns: i64, growth_ppb: u64, system: System) -> ByMessages {
+        let Estimate { raw, ns, error_ns } = self.known;
+        ByMessages {
+            raw: raw.0,
+            ns: self.target_ns,
+            correction_ns: self.target_ns.saturating_sub(shown_ns),
+            error_ns: error_ns.saturating_add(ns.abs_diff(self.target_ns)),
+            growth_ppb,
+            textbook_ns: system.root_distance_ns(),
+            textbook_growth_ppb: PHI_PPB,
+        }
+    }
+
+    /// How a member stands that adjusts to it. Its clock shows something else, if it can only be slewed.
+    pub(super) fn system(&self, shown_ns: Option<i64>) -> System {
+        let apart_ns = shown_ns.map_or(0, |shown_ns| self.target_ns.abs_diff(shown_ns));
         let (of_server, filtered) = (self.peer.system, self.peer.filtered);
         System {
             stratum: of_server.stratum.saturating_add(1),

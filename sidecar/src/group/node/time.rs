@@ -149,8 +149,15 @@ impl PodNode {
         let of_leader = relations.iter().find(|(peer, _)| Some(*peer) == self.time.leader);
         if let Some((_, relation)) = of_leader {
             self.time.transfer.related(at.raw, *relation);
-            around.adjusted(&self.time.transfer.map());
+        } else {
+            let Some(record) = self.member.record() else { return };
+            let of_view = relations.iter().filter(|(peer, _)| record.rank(*peer).is_some());
+            let links = of_view.map(|(peer, relation)| (*peer, *relation == Err(Missing::Broken)));
+            if !self.time.transfer.links_of_leader(at.raw, links) {
+                return;
+            }
         }
+        around.adjusted(&self.time.transfer.map());
     }
 
     fn send_clock(&mut self, to: MemberId, message: AnyMessage, around: &mut impl Surroundings) {

@@ -132,9 +132,7 @@ impl Surroundings for Process<'_> {
         let raw = self.clock.raw().0;
         let before = self.map.send_replace(*map);
         if map.disrupted_until > raw && before.disrupted_until <= raw {
-            warn!(
-                "what was heard of the leader's clock cannot be true if all clocks are as is assumed"
-            );
+            warn!("what was heard of clocks cannot be true if all are as is assumed");
             self.metrics.clock.disrupted();
         }
     }

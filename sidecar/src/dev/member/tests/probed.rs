@@ -1,6 +1,6 @@
 //! What members find out about each other's clocks.
 
-use conclave_protocols::policy::ClockPolicy;
+use conclave_protocols::policy::{ClockAlgorithm, ClockPolicy};
 use serde_json::Value;
 
 use super::known::get_until;
@@ -76,11 +76,41 @@ async fn clocks_that_drift_more_than_the_policy_assumes_are_noticed_by_all() {
             peers.len() == 2 && peers.iter().all(contradicts)
         };
         get_until(&members, me, "/v1/time/peers", all_do).await;
-        let status = members.group(me).expect("it lives").status().borrow().clone();
-        if status.members.iter().any(|member| member.leader && member.pod == status.pod) {
-            continue;
-        }
         get_until(&members, me, "/v1/time", |time| time["status"] == "disrupted").await;
     }
     members.end().await;
+}
+
+/// A leader that asks nobody has none. Clocks of the three are off and drift.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_algorithm_reads_group_time_by_its_own_messages() {
+    let _alone = ONE_GROUP.lock().await;
+    for algorithm in ClockAlgorithm::ALL {
+        let clock = ClockPolicy { algorithm, ..ClockPolicy::default() };
+        let policy = Policy { generation: 1, timing: BRIEF, clock, ..Policy::default() };
+        let members = Members::start(settings(policy)).await.expect("the ports are free");
+        all_go_by(&members, Arbiter::Quorum).await;
+        for me in 0..members.count() {
+            let asks = |time: &Value| {
+                algorithm == ClockAlgorithm::Berkeley || time["master"] != time["self"]
+            };
+            let is_complete = |time: &Value| {
+                let is_there = !time["by_messages"].is_null();
+                time["status"] == "synchronized" && is_there == asks(time)
+            };
+            let time = get_until(&members, me, "/v1/time", is_complete).await;
+            let one = &time["by_messages"];
+            if !asks(&time) {
+                continue;
+            }
+            let apart = number(one, "time_ns").abs_diff(number(&time, "time_ns"));
+            let bounds = [&time, one].map(|time| time["error_bound_ns"].as_u64().expect("a bound"));
+            assert!(apart <= bounds.iter().sum::<u64>(), "{algorithm:?}, {apart} ns: {time:#}");
+            assert!(one["textbook_error_ns"].is_u64() && one["age_ns"].is_u64(), "{time:#}");
+            number(one, "correction_ns");
+            let intervals = ["interval_ns", "resync_interval_ns"].map(|of| time[of].as_u64());
+            assert_eq!(intervals, [Some(1_000_000_000), Some(5_000_000_000)], "used, and allowed");
+        }
+        members.end().await;
+    }
 }
