@@ -80,7 +80,7 @@ pub struct ConclaveSpec {
     pub topology: TopologySpec,
     /// How locks are granted. If several patterns match a name, an exact name beats a prefix, and a longer
     /// prefix beats a shorter one. A lock that no pattern matches cannot be taken, so with an empty list there are
-    /// no locks at all.
+    /// no locks at all. `locks` and `elections` may need 24 KiB together.
     #[schemars(length(max = 16), extend(
         "x-kubernetes-list-type" = "atomic",
         "x-kubernetes-validations" = [limits::distinct_patterns_rule()]

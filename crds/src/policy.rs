@@ -9,6 +9,7 @@ use conclave_protocols::policy::{
     Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, Handoff, LockAlgorithm, LockPolicy,
     Policy, Preemption, SuperpeersPolicy, Timing,
 };
+use conclave_protocols::record::POLICY_BYTES_MAX;
 
 use crate::conclave::{
     ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, SuperpeersSpec, TimingSpec,
@@ -48,7 +49,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
     services(name, &spec.elections)?;
     detection(spec)?;
     leases(&spec.elections)?;
-    Ok(Policy {
+    has_room(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
         arbiter: spec.arbiter,
         evidence: spec.evidence,
@@ -60,6 +61,19 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
         superpeers: superpeers(&spec.superpeers)?,
         clock: clock(&spec.clock)?,
     })
+}
+
+/// A policy goes into the record of each view, which has to fit into a Lease with all members.
+fn has_room(policy: Policy) -> Result<Policy, PolicyError> {
+    let bytes = serde_json::to_string(&policy).map_or(usize::MAX, |text| text.len());
+    if bytes > POLICY_BYTES_MAX {
+        let must = format!(
+            "must have fewer or shorter names, and so must `elections`: the group's register has \
+             {POLICY_BYTES_MAX} bytes for both, and they need {bytes}"
+        );
+        return Err(PolicyError::new("spec.locks", must));
+    }
+    Ok(policy)
 }
 
 fn timing(spec: &TimingSpec) -> Result<Timing, PolicyError> {

@@ -324,6 +324,26 @@ fn an_entry_without_names_gets_one_message() {
     assert_eq!(names["minItems"], 1);
 }
 
+/// The schema counts letters of each name. The record of a view has to fit into a Lease.
+#[test]
+fn a_policy_has_room_in_the_register() {
+    let all = |length: usize| -> Vec<Vec<String>> {
+        let name =
+            |entry: usize, name: usize| format!("{entry:02}{name:02}{}", "n".repeat(length - 4));
+        (0..16).map(|entry| (0..16).map(|nth| name(entry, nth)).collect()).collect()
+    };
+    let with = |names: &[Vec<String>]| {
+        let names: Vec<Vec<&str>> =
+            names.iter().map(|names| names.iter().map(String::as_str).collect()).collect();
+        locks(&names.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    };
+    allowed(&with(&all(75)));
+    let long = with(&all(253));
+    assert_eq!(cel(&long), Ok(()), "no rule of the schema");
+    let error = policy(&long).expect_err("too long").to_string();
+    assert!(error.starts_with("`spec.locks` must have fewer or shorter names"), "{error}");
+}
+
 /// A group for elections and time alone.
 #[test]
 fn a_group_without_patterns_has_no_locks() {

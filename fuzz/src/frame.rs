@@ -91,7 +91,9 @@ impl Pod {
     }
 
     fn answer(&mut self, call: register::Message) -> Option<register::Message> {
-        use register::Message::{Conflict, Read, Unknown, Value as Holds, Write, Written};
+        use register::Message::{
+            Conflict, Declined, Read, Unknown, Value as Holds, Write, Written,
+        };
         let held = Version(self.version.to_string());
         match call {
             Read(id) => {
@@ -105,7 +107,7 @@ impl Pod {
                 Some(Written { id, version: Version(self.version.to_string()) })
             }
             Write { id, .. } => Some(Conflict(id)),
-            Holds { .. } | Written { .. } | Conflict(_) | Unknown(_) => None,
+            Holds { .. } | Written { .. } | Conflict(_) | Declined(_) | Unknown(_) => None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus};
-use conclave_protocols::policy::Timing;
+use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus, policy};
+use conclave_protocols::policy::{ElectionAlgorithm, Timing};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use kube::runtime::events::{Event, EventType};
@@ -50,6 +50,13 @@ pub enum Notice {
     InvalidSpec(String),
     /// The name of an election's Service belongs to somebody else.
     NameTaken(String),
+    /// The election of the leader sends too many messages for so many members.
+    CostlyElection {
+        /// How it is held.
+        algorithm: ElectionAlgorithm,
+        /// How many members the view has.
+        members: i32,
+    },
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
     /// The label of a member's pod was changed or taken off: an Event of the pod.
@@ -116,6 +123,15 @@ impl Notice {
                 let note = format!("the members run generation {generation}");
                 (Normal, "PolicyChanged", "Switch", note)
             }
+            Self::CostlyElection { algorithm, members } => {
+                let note = format!(
+                    "{members} members elect their leader by {}, which sends more than the square of that in messages: \
+                     after a leader's death the group may be without one for half a minute. Above {MANY} members, set \
+                     `algorithm: ChangRoberts` for the election `default`",
+                    algorithm.name()
+                );
+                (Warning, "CostlyElection", "Elect", note)
+            }
             Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
@@ -141,6 +157,7 @@ impl Notice {
                 Some((member.pod.clone(), member.incarnation.pod.to_string()))
             }
             Self::PolicyChanged(_)
+            | Self::CostlyElection { .. }
             | Self::InvalidSpec(_)
             | Self::NameTaken(_)
             | Self::SidecarMissing(_)
@@ -191,6 +208,7 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
     {
         notices.push(Notice::PolicyChanged(to));
     }
+    notices.extend(costly(observed, &before, after));
     let is_news = |pod: &&Relabelled| !observed.before.relabelled.contains(&pod.uid);
     let group = observed.conclave.name_any();
     let relabelled = observed.relabelled.iter().filter(is_news).cloned();
@@ -222,6 +240,22 @@ fn leader(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
         (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
     }
 }
+
+/// A group has grown, or has another policy, and elects its leader by an algorithm that is not for so many.
+fn costly(observed: &Observed, before: &ConclaveStatus, after: &ConclaveStatus) -> Option<Notice> {
+    let many = |status: &ConclaveStatus| status.members.filter(|members| *members > MANY);
+    let is_news = many(before).is_none() || before.policy_generation != after.policy_generation;
+    let (members, policy) = (many(after).filter(|_| is_news)?, policy(&observed.conclave).ok()?);
+    match policy.election {
+        algorithm @ (ElectionAlgorithm::Bully | ElectionAlgorithm::SpanningTree) => {
+            Some(Notice::CostlyElection { algorithm, members })
+        }
+        ElectionAlgorithm::Ring | ElectionAlgorithm::ChangRoberts => None,
+    }
+}
+
+/// More members than these had better elect by `ChangRoberts` (`docs/protocols.md`, "What limits a group").
+const MANY: i32 = 50;
 
 /// The leads of named elections that the status did not have. A token is given once, so what was announced is
 /// not announced again, whichever replica acts.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::held::LEFT_BYTES_MAX;
 pub use self::held::LeftHold;
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
@@ -219,15 +220,9 @@ impl MemberInfo {
 
     /// So many bytes it has in the register, at the most: as JSON, with a comma.
     fn bytes_most(&self) -> usize {
-        let escaped = |byte: u8| match byte {
-            0..0x20 => 6,
-            b'"' | b'\\' => 2,
-            _ => 1,
-        };
-        let text = |text: &str| text.bytes().map(escaped).sum::<usize>();
         let address = |address: &SocketAddr| if address.is_ipv4() { 24 } else { 61 };
         let addresses: usize = self.addresses.iter().map(address).sum();
-        MEMBER_BYTES + text(&self.name) + self.zone.as_deref().map_or(0, text) + addresses
+        MEMBER_BYTES + escaped(&self.name) + self.zone.as_deref().map_or(0, escaped) + addresses
     }
 
     /// What ranks go by: the higher, the higher.
@@ -243,9 +238,26 @@ pub const MEMBERS_MAX: usize = 512;
 /// only what has changed; so that the beginning of a view costs no more than that. View changes come a second apart.
 pub const ADMITTED_MAX: usize = 64;
 
-/// For all members there are so many bytes in the record. All annotations of a Lease together may have 256 KiB; a
-/// policy, the locks of a closed group and what others have put there need the rest.
-const MEMBER_BYTES_MAX: usize = 208 << 10;
+/// So many bytes a record has in the register at the most. All annotations of a Lease together may have 256 KiB; what
+/// others have put there has the rest.
+pub const RECORD_BYTES_MAX: usize = 250 << 10;
+
+/// For all members there are so many bytes in the record: what a policy, the locks of a closed group and the rest of a
+/// record leave.
+const MEMBER_BYTES_MAX: usize = RECORD_BYTES_MAX - POLICY_BYTES_MAX - LEFT_BYTES_MAX - (2 << 10);
+
+/// So many bytes a policy has in a record, as JSON. A longer one is no policy.
+pub const POLICY_BYTES_MAX: usize = 24 << 10;
+
+/// The bytes of a text in JSON.
+fn escaped(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        0..0x20 => 6,
+        b'"' | b'\\' => 2,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
 
 /// What a member has in the record besides its texts, at the most.
 const MEMBER_BYTES: usize = 230;

@@ -38,6 +38,8 @@ pub enum Message {
     },
     /// "Something else is in place; nothing was written."
     Conflict(CallId),
+    /// "That I do not put there." Nothing was written, and the same would be refused again.
+    Declined(CallId),
     /// Nobody knows whether the call was carried out. A read was just not answered.
     Unknown(CallId),
 }
@@ -72,6 +74,7 @@ impl Named for Message {
             Self::Value { .. } => "value",
             Self::Written { .. } => "written",
             Self::Conflict(_) => "conflict",
+            Self::Declined(_) => "declined",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -117,6 +120,7 @@ impl MemoryRegister {
             Message::Value { .. }
             | Message::Written { .. }
             | Message::Conflict(_)
+            | Message::Declined(_)
             | Message::Unknown(_) => None,
         }
     }

@@ -16,6 +16,8 @@ mod chance;
 mod closing;
 #[path = "group/dead_follower.rs"]
 mod dead_follower;
+#[path = "group/declined.rs"]
+mod declined;
 #[path = "group/delays.rs"]
 mod delays;
 #[path = "group/detection.rs"]

@@ -52,6 +52,11 @@ impl Calls {
         self.write.take_if(|(write, _)| *write == id).map(|(_, sent)| sent)
     }
 
+    /// Whether the answer to that write is due.
+    pub(super) fn is_write(&self, id: CallId) -> bool {
+        self.write.is_some_and(|(write, _)| write == id)
+    }
+
     /// Whether the answer to a write is due.
     pub(super) fn writes(&self) -> bool {
         self.write.is_some()

@@ -270,7 +270,7 @@ impl Candidate {
         self.written = Some((version, record));
     }
 
-    /// A write was carried out: its own, if it waited for one.
+    /// A write was carried out, or declined: its own, if it waited for one.
     pub(super) fn wrote(&mut self) -> Option<Record> {
         self.written.take().map(|(_, written)| written)
     }

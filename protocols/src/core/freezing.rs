@@ -32,8 +32,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Goes on as soon as it is known what everybody holds, or opens admission again.
     pub(super) fn consider_freeze(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let me = self.me.incarnation;
-        let frozen = self.leader().and_then(|leader| leader.frozen(now, me));
+        let frozen = self.leader().and_then(|leader| leader.frozen(now));
         let Some((outcome, then)) = frozen else { return };
         match (outcome, then) {
             (Outcome::Pending, _) => {}

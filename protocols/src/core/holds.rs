@@ -93,8 +93,12 @@ pub struct Holds {
     highest: FencingToken,
     /// What the members' latest promises listed, at the leader.
     listings: BTreeMap<MemberId, Listing>,
+    /// How many names those have.
+    listed: usize,
     /// Until when the entries of each member run that its promises extend.
     leases: BTreeMap<(Incarnation, LeaseClass), LocalTime>,
+    /// None of these ends before.
+    leases_last_until: LocalTime,
     notes: Notes,
     /// What the service is to hear, in order.
     notices: VecDeque<Notice>,
@@ -154,7 +158,9 @@ impl Holds {
             outsiders_until: LocalTime::default(),
             highest: FencingToken::default(),
             listings: BTreeMap::new(),
+            listed: 0,
             leases: BTreeMap::new(),
+            leases_last_until: LocalTime::default(),
             notes: Notes::default(),
             notices: VecDeque::new(),
         }

@@ -69,9 +69,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Somebody of the recorded view lives.
     pub(super) fn hear_of(&mut self, now: LocalTime, from: Incarnation) {
-        let known = self.record.as_ref().is_some_and(|record| record.rank(from).is_some());
         if let Role::Joiner { heard } = &mut self.role
-            && known
+            && self.record.as_ref().is_some_and(|record| record.rank(from).is_some())
         {
             *heard = now;
         }

@@ -3,6 +3,7 @@
 
 mod freeze;
 mod heartbeats;
+mod promised;
 mod task;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use self::freeze::Freeze;
 pub(super) use self::freeze::{Frozen, Outcome, Then};
 use self::heartbeats::Heartbeats;
 pub(super) use self::heartbeats::KnownOf;
+use self::promised::Promised;
 pub(super) use self::task::{Reasons, Task};
 use super::joining::Joiners;
 use super::message::{HandOver, Leave, MemberChanges, Promise, Table};
@@ -29,7 +31,7 @@ pub(super) struct Leader {
     carried: Table,
     heartbeats: Heartbeats,
     /// Until when each member's promise surely lasts (rule 9).
-    promised: BTreeMap<Incarnation, LocalTime>,
+    promised: Promised,
     /// When each member last promised.
     heard: BTreeMap<Incarnation, LocalTime>,
     /// Whose promises were acknowledged in this view.
@@ -97,10 +99,10 @@ impl Leader {
         Self {
             settled: record.settled,
             changes: base.and_then(|base| record.changes_since(&base)),
+            promised: Promised::new(&record),
             record,
             carried,
             heartbeats: Heartbeats::default(),
-            promised: BTreeMap::new(),
             heard: BTreeMap::new(),
             leased: BTreeSet::new(),
             grace_until,
@@ -140,14 +142,12 @@ impl Leader {
 
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
     pub(super) fn leader_lease_until(&self) -> LocalTime {
-        let mut promises: Vec<LocalTime> = self.promised.values().copied().collect();
-        let place = promises.len().checked_sub(self.record.promises_needed());
-        place.map(|place| *promises.select_nth_unstable(place).1).unwrap_or_default()
+        self.promised.majority_until()
     }
 
     /// Rule 8: the leader's own promise obeys the same rules.
     pub(super) fn promise_itself(&mut self, now: LocalTime, me: Incarnation) {
-        self.promised.insert(me, now.after(hold(self.record.timing.leader_lease)));
+        self.promised.note(me, now.after(hold(self.record.timing.leader_lease)));
     }
 
     /// A member promised (rule 9): counted from before the heartbeat was sent that it answers.
@@ -162,15 +162,13 @@ impl Leader {
             return Answer::Stray;
         };
         // What a member sent before it left reports less than that.
-        if self.record.rank(from).is_none() || self.parted.contains(&from) {
+        if !self.promised.is_member(from) || self.parted.contains(&from) {
             return Answer::Stray;
         }
         if !self.heartbeats.note_answer(from, promise.seq, promise.listed) {
             return Answer::Overtaken;
         }
-        let until = sent.after(hold(self.record.timing.leader_lease));
-        let promised = self.promised.entry(from).or_default();
-        *promised = (*promised).max(until);
+        self.promised.note(from, sent.after(hold(self.record.timing.leader_lease)));
         self.heard.insert(from, now);
         if promise.drains {
             self.draining.insert(from);
@@ -265,9 +263,7 @@ impl Leader {
 
     /// Members that promised lately, and stay.
     pub(super) fn stays(&self, now: LocalTime) -> Vec<Incarnation> {
-        let lives = |m: &Incarnation| {
-            self.sealed.contains(m) || self.promised.get(m).is_some_and(|until| *until > now)
-        };
+        let lives = |m: &Incarnation| self.sealed.contains(m) || self.promised.runs(now, *m);
         self.record.incarnations().filter(|m| lives(m) && !self.leavers.contains(m)).collect()
     }
 
@@ -306,9 +302,7 @@ impl Leader {
         named: Option<Incarnation>,
         stay: bool,
     ) -> Option<Incarnation> {
-        let lives = |m: &Incarnation| {
-            !self.leavers.contains(m) && self.promised.get(m).is_some_and(|until| *until > now)
-        };
+        let lives = |m: &Incarnation| !self.leavers.contains(m) && self.promised.runs(now, *m);
         let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
         let mut remain = living.iter().filter(|m| !self.draining.contains(m));
         let named = remain.clone().find(|m| named == Some(**m));

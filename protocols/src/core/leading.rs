@@ -117,7 +117,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// A member that has yet to enter this view does not know of it.
     pub(super) fn announce_again(&mut self, now: LocalTime, to: Incarnation, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
-        if leader.announces_again(to) {
+        if leader.announces_again(now, to) {
             let seq = leader.note_heartbeat(now);
             self.send_heartbeat(now, seq, &[to], out);
         }

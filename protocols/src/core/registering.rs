@@ -21,7 +21,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn ask_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let Some(id) = self.register.begin_read(now) else { return };
         out.send(Node::Register, Message::Register(register::Message::Read(id)));
-        out.arm(Timer::Register, self.register_patience());
+        // A write is not waited for any longer because of a read.
+        if !self.register.writes() {
+            out.arm(Timer::Register, self.register_patience());
+        }
     }
 
     /// Puts a record in place of what is there at that version.
@@ -60,14 +63,22 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 let Some(sent) = self.register.end_write(id) else { return };
                 self.on_written(now, sent, out);
             }
-            register::Message::Conflict(id) | register::Message::Unknown(id) => {
-                // A read that got no answer is given up when the time for one is over, so that
-                // the member that repeats it does not do so in haste.
+            register::Message::Conflict(id) => {
                 if self.register.end_write(id).is_some() {
-                    // Rule 18: what is there now shows whether it was carried out. A read that was
-                    // asked for before does not.
+                    // What was asked for before does not show what is there now.
                     self.register.forget_read();
                     self.read_register(now, out);
+                }
+            }
+            // A call without an outcome is given up when the time for one is over, so that the member that repeats it
+            // does not do so in haste.
+            register::Message::Unknown(_) => {}
+            register::Message::Declined(id) => {
+                // The same would never be written. What is next is decided anew, when that time is over.
+                if self.register.is_write(id)
+                    && let Some(candidate) = self.candidate()
+                {
+                    candidate.wrote();
                 }
             }
             register::Message::Read(_) | register::Message::Write { .. } => {

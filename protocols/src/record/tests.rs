@@ -1,5 +1,6 @@
 use super::*;
-use crate::ids::PodUid;
+use crate::ids::{FencingToken, HoldName, PodUid};
+use crate::policy::LockPolicy;
 use crate::zone::ZONE_MAX;
 
 fn member(number: u64) -> MemberInfo {
@@ -90,7 +91,7 @@ fn members_fit_the_register_and_one_that_does_not_keeps_no_other_out() {
         base.members = base.succession(|_| true, (turn * 100..turn * 100 + 64).map(longest));
     }
     let written = |record: &Record| serde_json::to_string(record).expect("plain data").len();
-    assert!((200_000..MEMBER_BYTES_MAX + 4_096).contains(&written(&base)), "{}", written(&base));
+    assert!((200_000..MEMBER_BYTES_MAX + 2_048).contains(&written(&base)), "{}", written(&base));
     let members = base.members.len();
     assert!(!base.has_room_for(&longest(900)) && base.has_room_for(&member(901)));
     let next = base.succession(|_| true, [longest(900), member(901)]);
@@ -98,4 +99,39 @@ fn members_fit_the_register_and_one_that_does_not_keeps_no_other_out() {
     let usual = record((0..MEMBERS_MAX as u64).map(member).collect());
     assert!(written(&usual) < MEMBER_BYTES_MAX * 2 / 3, "{}", written(&usual));
     assert!(!usual.has_room_for(&member(900)), "there are as many as can be");
+}
+
+/// Nothing that a record may have keeps it out of the register, whatever else it has.
+#[test]
+fn a_record_of_the_greatest_size_has_room_in_the_register() {
+    let json = |of: &Policy| serde_json::to_string(of).expect("plain data").len();
+    let mut policy = Policy::default();
+    let pattern = |number: usize| format!("{number:03}{}", "p".repeat(250));
+    let of_one = |number| LockPolicy { names: vec![pattern(number)], ..LockPolicy::default() };
+    policy.locks = (0..).map(of_one).take(100).collect();
+    while json(&policy) > POLICY_BYTES_MAX {
+        policy.locks.pop();
+    }
+    assert!(json(&policy) + 500 > POLICY_BYTES_MAX, "none is greater");
+    let left = |number: u64| LeftHold {
+        name: HoldName::try_from(format!("{number:03}{}", "\"".repeat(250))).expect("a name"),
+        holder: longest(1).incarnation,
+        token: FencingToken::before(Epoch(1 << 40)),
+        rest_ms: Some(u64::MAX),
+    };
+    let most = (1..).find(|most| !LeftHold::have_room(&(0..*most).map(left).collect::<Vec<_>>()));
+    let held: Vec<LeftHold> = (0..most.expect("some are too many") - 1).map(left).collect();
+    let written = serde_json::to_string(&held).expect("plain data").len();
+    assert!((LEFT_BYTES_MAX - 1_024..=LEFT_BYTES_MAX).contains(&written), "{written}");
+    let mut base = record(vec![longest(1)]);
+    for turn in 1..=4 {
+        base.members = base.succession(|_| true, (turn * 100..turn * 100 + 64).map(longest));
+    }
+    base.members = base.succession(|_| true, (900..964).map(member));
+    let numbers = Some(Epoch(u64::MAX));
+    let timing = Timing { api_outage: Duration::MAX, ..Timing::default() };
+    let greatest =
+        Record { base: numbers, held: Some(held), policy, timing, nonce: u64::MAX, ..base };
+    let written = serde_json::to_string(&greatest).expect("plain data").len();
+    assert!((RECORD_BYTES_MAX * 19 / 20..=RECORD_BYTES_MAX).contains(&written), "{written}");
 }

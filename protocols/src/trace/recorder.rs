@@ -72,7 +72,9 @@ fn answered(answer: &register::Message) -> Option<What> {
         register::Message::Written { id, version } => {
             Some(What::Wrote { id: *id, version: number(version) })
         }
-        register::Message::Conflict(id) => Some(What::Refused(*id)),
+        register::Message::Conflict(id) | register::Message::Declined(id) => {
+            Some(What::Refused(*id))
+        }
         register::Message::Unknown(_)
         | register::Message::Read(_)
         | register::Message::Write { .. } => None,

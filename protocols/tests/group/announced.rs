@@ -250,3 +250,27 @@ fn a_joiner_asks_the_leader_and_in_turn_some_of_the_others() {
     all.dedup();
     assert_eq!(all.len(), 40);
 }
+
+/// A whole record of 512 members has 39 kB, and a refusal a few bytes.
+#[test]
+fn a_member_that_asks_again_and_again_gets_the_whole_once_in_a_heartbeat() {
+    let mut bench = Bench::group(3, Policy::default());
+    let (floor, hostile) = (Epoch(bench.record().epoch.0 - 1), bench.members[1].me());
+    let refuse = |bench: &mut Bench, times: usize| {
+        for _ in 0..times {
+            bench.say(hostile, 0, PeerMessage::Refusal { floor });
+        }
+    };
+    bench.forget();
+    refuse(&mut bench, 5_000);
+    assert_eq!(kinds(&bench).0.len(), 1);
+    let (beats, before) = (8, bench.record().clone());
+    for _ in 0..beats * 25 {
+        bench.wait(bench.record().timing.heartbeat / 25);
+        refuse(&mut bench, 20);
+    }
+    let (whole, _) = kinds(&bench);
+    assert!((2..=1 + beats).contains(&whole.len()), "{}", whole.len());
+    assert_eq!((bench.leader(), bench.record()), (Some(0), &before), "nobody else is harmed");
+    all_follow(&bench, &[]);
+}

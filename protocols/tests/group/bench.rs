@@ -13,7 +13,7 @@ use conclave_protocols::member::{
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::register::{MemoryRegister, time_term};
+use conclave_protocols::register::{self, CallId, MemoryRegister, time_term};
 use conclave_protocols::version::{self, Versions};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
 
@@ -43,6 +43,8 @@ pub(crate) struct Bench {
     pub(crate) now: LocalTime,
     pub(crate) members: Vec<Member>,
     pub(crate) register: MemoryRegister,
+    /// What the register answers to each write, instead of carrying it out.
+    pub(crate) refuses: Option<fn(CallId) -> register::Message>,
     pub(crate) policy: Policy,
     /// All that was sent, in order.
     pub(crate) sent: Vec<(Node, Node, Message)>,
@@ -71,6 +73,7 @@ impl Bench {
             now: LocalTime(1_000_000_000_000),
             members: Vec::new(),
             register: MemoryRegister::default(),
+            refuses: None,
             policy,
             sent: Vec::new(),
             notified: Vec::new(),
@@ -404,13 +407,19 @@ impl Bench {
         match (self.index(to), message) {
             (Some(index), message) => self.feed(index, Input::Message { from, message }),
             (None, Message::Register(call)) => {
-                if let Some(answer) =
-                    self.register.answer(&call, time_term(self.now - LocalTime::default()))
-                {
+                if let Some(answer) = self.answer(&call) {
                     self.put_on_wire(Node::Register, from, Message::Register(answer));
                 }
             }
             (None, Message::Peer(_)) => {}
+        }
+    }
+
+    /// What the register answers.
+    fn answer(&mut self, call: &register::Message) -> Option<register::Message> {
+        match (call, self.refuses) {
+            (register::Message::Write { id, .. }, Some(refused)) => Some(refused(*id)),
+            _ => self.register.answer(call, time_term(self.now - LocalTime::default())),
         }
     }
 

@@ -205,6 +205,7 @@ fn id_of(call: &register::Message) -> CallId {
         | register::Message::Value { id, .. }
         | register::Message::Written { id, .. }
         | register::Message::Conflict(id)
+        | register::Message::Declined(id)
         | register::Message::Unknown(id) => *id,
     }
 }

@@ -180,5 +180,7 @@ impl RegisterMetrics {
 
 /// What is asked of the register, and what may come of it. A record that cannot be read, or was taken off, is no
 /// error of the API server's.
-pub(super) const OUTCOMES: [(&str, [&str; 3]); 2] =
-    [("read", ["success", "error", "unreadable"]), ("write", ["success", "conflict", "unknown"])];
+pub(super) const OUTCOMES: [(&str, &[&str]); 2] = [
+    ("read", &["success", "error", "unreadable"]),
+    ("write", &["success", "conflict", "refused", "unknown"]),
+];

@@ -12,7 +12,7 @@ use conclave_protocols::register::{self, Message, Value, Version};
 use conclave_protocols::{Epoch, PodUid};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Status};
 use kube::api::{GetParams, PostParams};
 use kube::client::Body;
 use kube::{Client, Resource, ResourceExt};
@@ -69,8 +69,31 @@ enum CallError {
     Stripped,
     #[error("the Lease was never read")]
     Unread,
-    #[error("the API server answered {0}")]
-    Refused(u16),
+    #[error("the API server answered {status}: {message}")]
+    Refused { status: u16, message: String },
+}
+
+/// Something else is in place.
+const CONFLICT: u16 = 409;
+/// The API server asks for patience.
+const IN_VAIN_FOR_NOW: [u16; 2] = [408, 429];
+
+/// How many characters of what the API server says about a refusal the log has. It may quote all that was to be written.
+const MESSAGE_MAX: usize = 300;
+
+impl CallError {
+    /// Whether nothing was done, and nothing will be done for the same call.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Refused { status, .. }
+            if (400..500).contains(status) && !IN_VAIN_FOR_NOW.contains(status))
+    }
+
+    /// The API server answered with that status, and this.
+    fn refused(status: u16, body: &[u8]) -> Self {
+        let message = serde_json::from_slice::<Status>(body).ok().and_then(|body| body.message);
+        let message = message.unwrap_or_default().chars().take(MESSAGE_MAX).collect();
+        Self::Refused { status, message }
+    }
 }
 
 impl KubernetesRegister {
@@ -126,25 +149,28 @@ impl KubernetesRegister {
                 }
             },
             Message::Write { id, version, record } => {
-                match self.write(version, &record).await {
-                    Ok(version) => {
-                        self.metrics.register.answered("write", "success", begun.elapsed());
-                        Message::Written { id, version }
-                    }
-                    // What the API server refuses, it has not done.
-                    Err(CallError::Refused(400..=499)) => {
-                        self.metrics.register.answered("write", "conflict", begun.elapsed());
-                        Message::Conflict(id)
+                let (outcome, answer) = match self.write(version, &record).await {
+                    Ok(version) => ("success", Message::Written { id, version }),
+                    Err(CallError::Refused { status: CONFLICT, .. }) => {
+                        ("conflict", Message::Conflict(id))
                     }
                     Err(error) => {
-                        self.metrics.register.answered("write", "unknown", begun.elapsed());
                         warn!(error = &error as &dyn std::error::Error, "write the register");
-                        Message::Unknown(id)
+                        if error.is_final() {
+                            ("refused", Message::Declined(id))
+                        } else {
+                            ("unknown", Message::Unknown(id))
+                        }
                     }
-                }
+                };
+                self.metrics.register.answered("write", outcome, begun.elapsed());
+                answer
             }
-            Message::Value { id, .. } | Message::Written { id, .. } => Message::Unknown(id),
-            Message::Conflict(id) | Message::Unknown(id) => Message::Unknown(id),
+            Message::Value { id, .. }
+            | Message::Written { id, .. }
+            | Message::Conflict(id)
+            | Message::Declined(id)
+            | Message::Unknown(id) => Message::Unknown(id),
         }
     }
 
@@ -152,6 +178,14 @@ impl KubernetesRegister {
         let request = kube::core::Request::new(Lease::url_path(&(), Some(&self.namespace)))
             .get(&self.name, &GetParams::default())?;
         let (lease, date) = self.send(request).await?;
+        let record = self.record_of(&lease)?;
+        let version = Version(lease.resource_version().unwrap_or_default());
+        self.last.send_replace(Some(lease));
+        Ok(Value { version, record, time_term: time_term(date) })
+    }
+
+    /// What a Lease holds, if it is that of this group.
+    fn record_of(&self, lease: &Lease) -> Result<Option<Record>, CallError> {
         let of = lease.annotations().get(GROUP_UID_ANNOTATION);
         if of.is_none_or(|uid| uid.parse() != Ok(self.owner)) {
             return Err(CallError::Foreign);
@@ -162,9 +196,7 @@ impl KubernetesRegister {
         if record.is_none() && self.was_used {
             return Err(CallError::Stripped);
         }
-        let version = Version(lease.resource_version().unwrap_or_default());
-        self.last.send_replace(Some(lease));
-        Ok(Value { version, record, time_term: time_term(date) })
+        Ok(record)
     }
 
     async fn write(&self, version: Version, record: &Record) -> Result<Version, CallError> {
@@ -194,7 +226,7 @@ impl KubernetesRegister {
             let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
             let body = response.into_body().collect_bytes().await?;
             if !status.is_success() {
-                return Err(CallError::Refused(status.as_u16()));
+                return Err(CallError::refused(status.as_u16(), &body));
             }
             Ok((serde_json::from_slice(&body)?, date.map(|date| date.timestamp())))
         };

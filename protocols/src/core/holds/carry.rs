@@ -158,7 +158,9 @@ impl Holds {
         self.outsiders_until = LocalTime::default();
         self.highest = FencingToken::default();
         self.listings.clear();
+        self.listed = 0;
         self.leases.clear();
+        self.leases_last_until = LocalTime::default();
         self.refused.clear();
         self.own_list = OwnList::default();
         self.leader_knows = 0;
@@ -264,6 +266,7 @@ impl Holds {
         }
         for (member, list) in lists {
             let Some(rank) = record.rank(member) else { continue };
+            self.listed += list.len();
             self.listings.insert(rank, Listing::begin(list));
         }
     }

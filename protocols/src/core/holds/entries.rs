@@ -282,6 +282,9 @@ impl Holds {
 
     /// Leases that are over extend nothing any more.
     pub(super) fn end_leases(&mut self, now: LocalTime) {
+        if self.leases_last_until > now {
+            return;
+        }
         let over = self.leases.iter().filter(|(_, until)| **until <= now);
         for (member, class) in over.map(|(lease, _)| *lease).collect::<Vec<_>>() {
             let rank = self.seat.as_ref().and_then(|seat| seat.rank_of(member));
@@ -290,6 +293,8 @@ impl Holds {
             }
             self.leases.remove(&(member, class));
         }
+        let first = self.leases.values().min().copied();
+        self.leases_last_until = first.unwrap_or(LocalTime(u64::MAX));
     }
 
     /// Once a heartbeat: ends what nobody extended, and notices which members are silent.

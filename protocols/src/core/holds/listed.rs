@@ -82,7 +82,9 @@ impl Holds {
         self.note_notes(rank, from, promise.notes);
         let seat = self.seat.as_ref()?;
         for class in LeaseClass::ALL {
-            self.leases.insert((from, class), now.after(seat.wait(class)));
+            let until = now.after(seat.wait(class));
+            self.leases.insert((from, class), until);
+            self.leases_last_until = self.leases_last_until.min(until);
         }
         Some(Heard { rank, first, wants })
     }
@@ -92,8 +94,7 @@ impl Holds {
         if !self.leads() {
             return self.admission.full;
         }
-        let listed = self.listings.values().map(|listing| listing.copied.list.len());
-        listed.sum::<usize>() + self.own.len() >= GROUP_MAX
+        self.listed + self.own.len() >= GROUP_MAX
     }
 
     /// How many changes of a member's list are known here.
@@ -152,7 +153,10 @@ impl Holds {
         name: &HoldName,
         item: ListItem,
     ) {
-        let before = self.listings.entry(rank).or_default().copied.list.set(name, item);
+        let list = &mut self.listings.entry(rank).or_default().copied.list;
+        let length = list.len();
+        let before = list.set(name, item);
+        self.listed = self.listed + list.len() - length;
         if self.is_led(name) {
             if item.holds.is_some() {
                 self.listings.entry(rank).or_default().refused.insert(name.clone());

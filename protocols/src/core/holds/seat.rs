@@ -1,5 +1,6 @@
 //! A member's place in a view: what of the view its holds and its services go by.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ids::{Epoch, HoldName, Incarnation, MemberId};
@@ -14,6 +15,7 @@ pub struct Seat {
     pub(super) rank: MemberId,
     pub(super) view: View,
     members: Vec<MemberInfo>,
+    ranks: BTreeMap<Incarnation, MemberId>,
     pub(super) ceiling: Epoch,
     pub(super) policy: Policy,
     /// How long the leader keeps others out for a holder.
@@ -104,8 +106,7 @@ impl Seat {
     /// The rank of a member.
     #[must_use]
     pub fn rank_of(&self, member: Incarnation) -> Option<MemberId> {
-        let place = self.incarnations().position(|other| other == member)?;
-        u32::try_from(place).ok().map(MemberId)
+        self.ranks.get(&member).copied()
     }
 }
 
@@ -118,6 +119,7 @@ impl Record {
             rank: self.rank(me)?,
             view: self.view(),
             members: self.members.clone(),
+            ranks: self.incarnations().zip((0..).map(MemberId)).collect(),
             ceiling: self.ceiling,
             policy: self.policy.clone(),
             member_lease,

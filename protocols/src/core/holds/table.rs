@@ -99,20 +99,18 @@ impl Table {
     }
 }
 
-/// More names would make the record long. Then it names none, and all names wait.
-const LEFT_MAX: usize = 64;
-
 impl Table {
     /// What a record that closes the group states about it, if that has room for all.
     pub(in crate::core) fn left_behind(&self) -> Option<Vec<LeftHold>> {
         let whole_ms = |rest: Duration| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
-        let left = self.holds.iter().map(|held| LeftHold {
+        let left = |held: &TableHold| LeftHold {
             name: held.name.clone(),
             holder: held.holder,
             token: held.token,
             rest_ms: held.rest.map(|rest| whole_ms(rest).saturating_add(1)),
-        });
-        (self.holds.len() <= LEFT_MAX).then(|| left.collect())
+        };
+        let all: Vec<LeftHold> = self.holds.iter().map(left).collect();
+        LeftHold::have_room(&all).then_some(all)
     }
 
     /// The table that such a record stands for; nothing if it is no such record, or does not know.

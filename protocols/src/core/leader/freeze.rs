@@ -15,7 +15,8 @@ pub(super) struct Freeze {
     seq: u64,
     since: LocalTime,
     then: Then,
-    answered: BTreeSet<Incarnation>,
+    /// Who has yet to answer that one or a later one.
+    asked: BTreeSet<Incarnation>,
 }
 
 /// What is to follow.
@@ -75,19 +76,16 @@ impl Leader {
         if self.freeze.is_some() || !leaves && (rests || !self.all_answer(now, me)) {
             return Frozen::Waits;
         }
-        let (seq, answered) = (self.heartbeats.next_seq(), BTreeSet::new());
-        self.freeze = Some(Freeze { seq, since: now, then, answered });
+        let (seq, asked) = (self.heartbeats.next_seq(), self.record.others(me).collect());
+        self.freeze = Some(Freeze { seq, since: now, then, asked });
         Frozen::Begins
     }
 
-    /// What is to follow, if admission is closed, and whether it may.
-    pub(in crate::core) fn frozen(
-        &self,
-        now: LocalTime,
-        me: Incarnation,
-    ) -> Option<(Outcome, Then)> {
+    /// What is to follow, if admission is closed, and whether it may. Nothing while that is pending.
+    pub(in crate::core) fn frozen(&self, now: LocalTime) -> Option<(Outcome, Then)> {
         let freeze = self.freeze.as_ref()?;
-        Some((self.freeze_outcome(now, me), freeze.then.clone()))
+        let outcome = self.outcome(now, freeze);
+        (outcome != Outcome::Pending).then(|| (outcome, freeze.then.clone()))
     }
 
     pub(in crate::core) fn is_frozen(&self) -> bool {
@@ -103,7 +101,7 @@ impl Leader {
     /// A member promised, in answer to this heartbeat.
     pub(in crate::core) fn note_answer(&mut self, member: Incarnation, seq: u64) {
         if let Some(freeze) = self.freeze.as_mut().filter(|freeze| seq >= freeze.seq) {
-            freeze.answered.insert(member);
+            freeze.asked.remove(&member);
         }
     }
 
@@ -111,7 +109,7 @@ impl Leader {
     pub(in crate::core) fn is_whole(&self, now: LocalTime, me: Incarnation) -> bool {
         self.record.policy.is_all_led()
             || self.record.others(me).all(|m| self.is_over(now, m))
-            || self.freeze_outcome(now, me) == Outcome::Whole
+            || self.freeze.as_ref().is_some_and(|f| self.outcome(now, f) == Outcome::Whole)
     }
 
     /// Whether a member needs not be asked: it has left and reported what it holds, or it never had a lease in
@@ -132,10 +130,8 @@ impl Leader {
         self.record.others(me).all(|m| heard(&m) || self.is_over(now, m))
     }
 
-    fn freeze_outcome(&self, now: LocalTime, me: Incarnation) -> Outcome {
-        let Some(freeze) = &self.freeze else { return Outcome::Late };
-        let known = |m| freeze.answered.contains(&m) || self.is_over(now, m);
-        if self.record.others(me).all(known) {
+    fn outcome(&self, now: LocalTime, freeze: &Freeze) -> Outcome {
+        if freeze.asked.iter().all(|m| self.is_over(now, *m)) {
             Outcome::Whole
         } else if now - freeze.since > self.record.timing.leader_lease / 2 {
             Outcome::Late

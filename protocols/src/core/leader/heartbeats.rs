@@ -21,8 +21,8 @@ pub(super) struct Heartbeats {
     answered: BTreeMap<Incarnation, u64>,
     /// Those that the view was announced to, with that heartbeat at the latest.
     announced: BTreeSet<Incarnation>,
-    /// Those that asked for the announcement once more: they get the whole record.
-    asked: BTreeSet<Incarnation>,
+    /// Those that asked for the announcement once more, and when that was last heeded: they get the whole record.
+    asked: BTreeMap<Incarnation, LocalTime>,
     /// The latest to each member that had items of the leader's list, and the last change in it.
     itemized: BTreeMap<Incarnation, (u64, u64)>,
     /// What the next one acknowledges.
@@ -129,7 +129,7 @@ impl Leader {
     /// A member of the view before gets what has changed since, unless that was of no use to it.
     fn announced_to(&self, member: Incarnation) -> Announced {
         let serves = |changes: &&MemberChanges| {
-            !changes.is_new(member) && !self.heartbeats.asked.contains(&member)
+            !changes.is_new(member) && !self.heartbeats.asked.contains_key(&member)
         };
         match self.changes.as_ref().filter(serves) {
             Some(changes) => {
@@ -145,13 +145,16 @@ impl Leader {
         self.heartbeats.extended.insert(member, extended);
     }
 
-    /// A member does not know this view: whether it is to be announced once more.
-    pub(in crate::core) fn announces_again(&mut self, member: Incarnation) -> bool {
-        let announced = self.heartbeats.announced.remove(&member);
-        if announced {
-            self.heartbeats.asked.insert(member);
+    /// A member does not know this view: whether it is to be announced once more. A whole record is long, and one that was
+    /// sent may be under way: it is sent once in a heartbeat. Who needs it asks again when it hears the next.
+    pub(in crate::core) fn announces_again(&mut self, now: LocalTime, member: Incarnation) -> bool {
+        let period = self.record.timing.heartbeat;
+        let lately = self.heartbeats.asked.get(&member).is_some_and(|at| now - *at < period);
+        let announces = !lately && self.heartbeats.announced.remove(&member);
+        if announces {
+            self.heartbeats.asked.insert(member, now);
             self.heartbeats.itemized.remove(&member);
         }
-        announced
+        announces
     }
 }

@@ -62,11 +62,14 @@ async fn a_member_reads_the_register_of_its_own_group_alone() {
     assert!(matches!(read(without).await, Err(CallError::Foreign)));
 }
 
-/// What becomes of a read, and how it is counted.
-async fn counted(status: u16, lease: Json) -> (Message, String) {
+/// What becomes of a call that is answered so, after the Lease was read, and how it is counted.
+async fn counted(call: Message, status: u16, body: Json) -> (Message, String) {
     let metrics = Metrics::new("orders");
     let (answers, mut answered) = mpsc::channel(1);
-    register(status, lease, &metrics).call(Message::Read(CallId(1)), answers);
+    let register = register(status, body, &metrics);
+    let read = serde_json::from_value(lease(&json!({}))).expect("a Lease");
+    register.last.send_replace(Some(read));
+    register.call(call, answers);
     let answer = answered.recv().await.expect("an answer");
     let text = metrics.scrape(&Double::new().group);
     let counted = text
@@ -83,8 +86,50 @@ async fn a_record_that_cannot_be_read_is_counted_apart_from_an_api_server_that_d
         (200, lease(&json!({ GROUP_UID_ANNOTATION: GROUP })), "unreadable"),
         (503, json!({}), "error"),
     ] {
-        let (answer, counted) = counted(status, lease).await;
+        let (answer, counted) = counted(Message::Read(CallId(1)), status, lease).await;
         assert!(matches!(answer, Message::Unknown(_)), "{answer:?}");
         assert!(counted.contains(&format!("outcome=\"{outcome}\",verb=\"read\"")), "{counted}");
     }
+}
+
+/// A write that the API server will not have is none that somebody else was faster with: who took it for that would read,
+/// find the same version, and write again, as fast as the API server answers.
+#[tokio::test]
+async fn a_write_that_is_refused_is_no_conflict() {
+    let record: Box<Record> = serde_json::from_str(&record()).expect("a record");
+    for (status, outcome) in [
+        (200, "success"),
+        (409, "conflict"),
+        (403, "refused"),
+        (413, "refused"),
+        (422, "refused"),
+        (408, "unknown"),
+        (429, "unknown"),
+        (503, "unknown"),
+    ] {
+        let (id, version) = (CallId(1), Version("12".to_owned()));
+        let write = Message::Write { id, version: version.clone(), record: record.clone() };
+        let body = if status == 200 { lease(&json!({})) } else { json!({ "message": "no" }) };
+        let (answer, counted) = counted(write, status, body).await;
+        assert!(counted.contains(&format!("outcome=\"{outcome}\",verb=\"write\"")), "{counted}");
+        let expected = match outcome {
+            "success" => Message::Written { id, version },
+            "conflict" => Message::Conflict(id),
+            "refused" => Message::Declined(id),
+            _ => Message::Unknown(id),
+        };
+        assert_eq!(answer, expected, "{status}");
+    }
+}
+
+#[test]
+fn the_log_has_the_beginning_of_what_the_api_server_states() {
+    let logged = |message: &str| {
+        let body = json!({ "kind": "Status", "status": "Failure", "message": message });
+        CallError::refused(422, body.to_string().as_bytes()).to_string()
+    };
+    let text = logged("metadata.annotations: Too long");
+    assert_eq!(text, "the API server answered 422: metadata.annotations: Too long");
+    assert!(logged(&"ü".repeat(300_000)).len() < 1_000);
+    assert_eq!(CallError::refused(502, b"<html>").to_string(), "the API server answered 502: ");
 }
