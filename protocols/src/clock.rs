@@ -106,6 +106,7 @@ mod rates;
 mod reign;
 mod round;
 mod succession;
+mod sway;
 mod transfer;
 mod wants;
 

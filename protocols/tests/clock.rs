@@ -6,6 +6,8 @@ mod carried;
 mod cristian;
 #[path = "clock/cuts.rs"]
 mod cuts;
+#[path = "clock/displaced.rs"]
+mod displaced;
 #[path = "clock/lapse.rs"]
 mod lapse;
 #[path = "clock/liars.rs"]
