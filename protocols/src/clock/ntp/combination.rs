@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::discipline::VirtualClock;
 use super::super::estimate::{Estimate, raw_ns};
 use super::super::exchange::saturate;
 use super::super::intersection::covered;
@@ -55,6 +56,20 @@ pub(super) fn combine(
 }
 
 impl Combination {
+    /// Whether a clock is to be adjusted to it that was adjusted to an exchange before: to a newer one, or to the same if
+    /// more is known of group time since, by another exchange.
+    pub(super) fn is_due(&self, now: LocalTime, used: LocalTime, clock: &VirtualClock) -> bool {
+        let knows_more =
+            self.known.error_ns.saturating_add(ROUNDED_NS) < clock.map().known.bound.at(now.0);
+        self.at > used || self.at == used && knows_more
+    }
+
+    /// How far that clock is from it; nothing if it is to be set.
+    pub(super) fn apart_ns(&self, now: LocalTime, clock: &VirtualClock) -> u64 {
+        let is_slewed = clock.is_synchronised();
+        if is_slewed { self.target_ns.abs_diff(clock.map().now_ns(now.0)) } else { 0 }
+    }
+
     /// How a member stands that adjusts to it, by so much.
     pub(super) fn system(&self, apart_ns: u64) -> System {
         let (of_server, filtered) = (self.peer.system, self.peer.filtered);
@@ -78,6 +93,8 @@ fn weighted_mean(offsets: impl Iterator<Item = (i64, u64)> + Clone) -> i64 {
     saturate(i128::from(first).saturating_add(sum.div_euclid(weights.max(1))))
 }
 
+/// By so much a bound differs at a later reading, as it is carried there.
+const ROUNDED_NS: u64 = 8;
 /// So that whole numbers suffice for weights.
 const WEIGHT: u64 = 1_000_000_000_000_000;
 
