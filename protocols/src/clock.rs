@@ -107,6 +107,7 @@ mod rates;
 mod reign;
 mod round;
 mod succession;
+mod sway;
 mod transfer;
 mod wants;
 

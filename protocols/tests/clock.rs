@@ -8,6 +8,8 @@ mod carried;
 mod cristian;
 #[path = "clock/cuts.rs"]
 mod cuts;
+#[path = "clock/displaced.rs"]
+mod displaced;
 #[path = "clock/disrupted.rs"]
 mod disrupted;
 #[path = "clock/interval.rs"]

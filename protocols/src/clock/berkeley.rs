@@ -31,6 +31,8 @@
 //!   know it, as leaders of the other algorithms do ([`beginning`](super::beginning)).
 //! - An exchange that took more than twice as long as the fastest with that member is not averaged,
 //!   and no clock is set by it: once set, a clock can only be slewed.
+//! - A clock whose bound and the daemon's cannot both be right is not averaged, nor one that has moved the average by more
+//!   than a raw clock may drift, and than it may be misread ([`sway`](super::sway)).
 //! - A follower keeps what it knows if that is better than what a slow exchange reports to it.
 //! - Answers carry the member's bound, adjustments the error of the correction, so that each member
 //!   knows how wrong it may be; see [the module](super).
@@ -55,6 +57,7 @@ use super::exchange::Exchange;
 use super::params::Params;
 use super::rates::as_nanos;
 use super::round::{Own, Round, Sample, Source};
+use super::sway::Sway;
 use super::wants::Wants;
 use super::{Event, GroupClock};
 use crate::ids::MemberId;
@@ -131,6 +134,8 @@ enum Role {
         round: Option<Round>,
         /// The error of the fastest exchange with each member.
         fastest: BTreeMap<MemberId, u64>,
+        /// How far each member may still move the average.
+        sway: Sway,
         /// What it was sent while it has no time.
         beginning: Beginning,
     },
@@ -141,7 +146,8 @@ impl Berkeley {
     pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
         let role = if view.leader == me {
             let beginning = Beginning::default();
-            Role::Daemon { round: None, fastest: BTreeMap::new(), beginning }
+            let (fastest, sway) = (BTreeMap::new(), Sway::default());
+            Role::Daemon { round: None, fastest, sway, beginning }
         } else {
             Role::Follower { answered: None }
         };
@@ -203,7 +209,7 @@ impl Berkeley {
         (round, reading_ns, claimed_ns): (u64, i64, Option<u64>),
         out: &mut OutboxOf<Self>,
     ) {
-        let Role::Daemon { round: Some(current), fastest, beginning } = &mut self.role else {
+        let Role::Daemon { round: Some(current), fastest, beginning, .. } = &mut self.role else {
             return;
         };
         let expected = round == self.latest && from != self.me && self.view.has(from);
@@ -238,13 +244,13 @@ impl Berkeley {
 
     /// "All answered, or too late."
     fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let Role::Daemon { round, beginning, .. } = &mut self.role else { return };
+        let Role::Daemon { round, beginning, sway, .. } = &mut self.role else { return };
         let Some(round) = round.take() else { return };
         let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
         let start = beginning.end(now, self.view, &self.params, &self.clock);
         let start = if own.bound_ns.is_none() { Some(start) } else { None };
         let mean = match start {
-            None => round.average(own, &self.params),
+            None => round.average(own, self.view, &self.params, sway),
             Some(Start::Known(known)) => {
                 let shown_ns = self.clock.map().now_ns(now.0);
                 Some(round.agreed(known.ns.saturating_sub(shown_ns), known.error_ns))
@@ -252,7 +258,7 @@ impl Berkeley {
             // A clock that was set is group time as it is, if the daemon begins it.
             Some(Start::First) if round.is_complete(self.view) => {
                 let keeps = self.clock.was_set();
-                let mean = round.average(own, &self.params);
+                let mean = round.average_of_all(own, &self.params);
                 mean.map(|mean| if keeps { Mean { ns: 0, ..mean } } else { mean })
             }
             Some(Start::First | Start::Unclear) => None,
@@ -308,7 +314,7 @@ impl Berkeley {
         if round.is_confirmed(self.view) {
             let growth = self.clock.rates(round.sent).leader_growth();
             let error_ns = round.error_by_others(self.view, growth);
-            let others = ByOthers { error_ns, contradicts: round.mostly_contradicts() };
+            let others = ByOthers { error_ns, contradicts: round.mostly_contradicts(self.view) };
             self.clock.confirm(now, round.sent, mean_ns, others);
         } else {
             self.clock.steer(now, mean_ns);

@@ -45,7 +45,8 @@
 //!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
 //! - What the leader states of group time for later ([the module](super)) counts if it can be true where the servers
 //!   agree that group time is.
-//! - The filter adds the drift since an exchange to half of its delay ([`filter`]).
+//! - The filter carries an offset on by the measured rate of the clocks ([`filter`]). An exchange that still counts is
+//!   followed again where group time is known better since. T2 = T3, since a message is handled in one step.
 //! - When a server begins to contradict this member's bound, what was known of it before is forgotten, as the source
 //!   does after a step: a raw clock was stopped. It is selected again after four exchanges.
 //! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
@@ -351,7 +352,7 @@ impl Ntp {
     fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
         let shown_ns = self.clock.map().now_ns(now.0);
         let is_slewed = self.clock.is_synchronised();
-        if self.used.is_some_and(|(used, _)| found.at <= used) {
+        if self.used.is_some_and(|(used, _)| !found.is_due(now, used, &self.clock)) {
             return;
         }
         let system = found.system(is_slewed.then_some(shown_ns));

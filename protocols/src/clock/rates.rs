@@ -41,6 +41,11 @@ impl Rates {
         self.drift / 2
     }
 
+    /// How fast one raw clock may drift from another, as the other shows it: 2ρ and terms of second order.
+    pub(super) fn apart(self) -> u64 {
+        per_own_second(2 * self.drift, self.drift)
+    }
+
     /// How far the rate of group time may be from the rate of its daemon's raw clock: at most 2ρ.
     pub fn group(self) -> u64 {
         self.lead_slew() + self.shed()

@@ -11,6 +11,7 @@ use super::exchange::Offset;
 use super::intersection::Interval;
 use super::params::Params;
 use super::rates::{as_nanos, share};
+use super::sway::{Read, Sway};
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -109,9 +110,10 @@ impl Sample {
 
 impl Sample {
     /// The clock as one to be averaged.
-    fn candidate(&self, params: &Params) -> Candidate {
-        let error_ns = own_interval(self.claimed_ns, params).saturating_add(self.offset.error_ns);
-        Candidate { ns: self.offset.ns, error_ns }
+    fn read(&self, params: &Params) -> Read {
+        let read_ns = self.offset.error_ns;
+        let error_ns = own_interval(self.claimed_ns, params).saturating_add(read_ns);
+        Read { clock: Candidate { ns: self.offset.ns, error_ns }, error_ns: read_ns }
     }
 }
 
@@ -144,19 +146,44 @@ impl Round {
     }
 
     /// Whether most answers and the daemon's bound cannot both be right.
-    pub(super) fn mostly_contradicts(&self) -> bool {
-        2 * self.samples.values().filter(|sample| sample.contradicts).count() > self.samples.len()
+    pub(super) fn mostly_contradicts(&self, view: View) -> bool {
+        let contradict = self.samples.values().filter(|sample| sample.contradicts).count();
+        is_most(contradict, self.samples.len(), view)
     }
 
-    /// The average of the clocks that keep group time; if the daemon begins it, that of all clocks.
-    pub(super) fn average(&self, own: Own, params: &Params) -> Option<Mean> {
-        let founds = own.bound_ns.is_none();
-        let counts = |sample: &Sample| (founds || sample.claimed_ns.is_some()) && !sample.is_vague;
-        let others = self.samples.iter().filter(|(_, sample)| counts(sample));
-        let others = others.map(|(id, sample)| (*id, sample.candidate(params)));
-        let own_clock = Candidate { ns: 0, error_ns: own_interval(own.bound_ns, params) };
-        let clocks = others.chain([(own.id, own_clock)]).collect();
+    /// The average of all clocks, by a daemon that begins group time.
+    pub(super) fn average_of_all(&self, own: Own, params: &Params) -> Option<Mean> {
+        let clocks = self.read(own, params, |sample| !sample.is_vague);
+        let clocks = clocks.into_iter().map(|(id, read)| (id, read.clock)).collect();
         average(params.averaging, &clocks, as_nanos(params.gamma), own.id)
+    }
+
+    /// The average of the clocks that keep group time. One whose bound and the daemon's cannot both be right is none of
+    /// them, unless that is so with most.
+    pub(super) fn average(
+        &self,
+        own: Own,
+        view: View,
+        params: &Params,
+        sway: &mut Sway,
+    ) -> Option<Mean> {
+        let is_wrong = self.mostly_contradicts(view);
+        let keeps = |sample: &Sample| sample.claimed_ns.is_some() && !sample.is_vague;
+        let clocks = |sample: &Sample| keeps(sample) && (is_wrong || !sample.contradicts);
+        sway.average(self.sent, &self.read(own, params, clocks), (own.id, view), params)
+    }
+
+    /// The daemon's clock, and of the others those that count.
+    fn read(
+        &self,
+        own: Own,
+        params: &Params,
+        counts: impl Fn(&Sample) -> bool,
+    ) -> BTreeMap<MemberId, Read> {
+        let others = self.samples.iter().filter(|(_, sample)| counts(sample));
+        let others = others.map(|(id, sample)| (*id, sample.read(params)));
+        let clock = Candidate { ns: 0, error_ns: own_interval(own.bound_ns, params) };
+        others.chain([(own.id, Read { clock, error_ns: 0 })]).collect()
     }
 
     /// What a daemon without a time found group time to be, so far ahead of its clock, and whose clocks agree.
@@ -228,6 +255,11 @@ impl Round {
 /// Melliar-Smith, *Synchronizing Clocks in the Presence of Faults*, JACM 32(1), 1985).
 pub(super) fn liars(view: View) -> usize {
     (view.size.saturating_sub(1) / 3) as usize
+}
+
+/// Whether so many of those that answered are most of them, and more than may lie.
+pub(super) fn is_most(count: usize, answered: usize, view: View) -> bool {
+    2 * count > answered && count > liars(view)
 }
 
 /// How far group time may be from a clock with that bound, for the average. One that was never

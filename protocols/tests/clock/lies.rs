@@ -12,11 +12,13 @@ pub(crate) enum Lie {
     Anything,
     /// By an hour, with a bound of two and a root distance of nothing: the interval covers everybody's.
     Widely,
+    /// In every message: that it is ahead of the leader's clock by so many nanoseconds, and with this bound.
+    Ahead(i64, u64),
 }
 
 impl Lie {
-    /// Changes what a message states of the clock of its sender.
-    pub(crate) fn distort(self, random: &mut Random, message: &mut AnyMessage) {
+    /// Changes what a message states of the clock of its sender, which is so far behind that of the leader.
+    pub(crate) fn distort(self, random: &mut Random, behind_ns: i64, message: &mut AnyMessage) {
         let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
         let bounds = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
         let (off, bound, stratum) = match self {
@@ -25,10 +27,11 @@ impl Lie {
                 (between(random, -most, most), bound, choice(random, 17))
             }
             Self::Widely => (HOUR_NS, Some(2 * HOUR_NS.unsigned_abs()), 2),
+            Self::Ahead(off, bound) => (behind_ns.saturating_add(off), Some(bound), 2),
         };
         let mut root = || match self {
             Self::Anything => random.up_to(1_000_000),
-            Self::Widely => 0,
+            Self::Widely | Self::Ahead(..) => 0,
         };
         match message {
             AnyMessage::Berkeley(berkeley::Message::Answer {

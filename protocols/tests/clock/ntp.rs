@@ -104,6 +104,39 @@ fn an_exchange_is_used_once_and_the_clock_is_as_old_as_it() {
     assert_eq!((member.stratum(), age), (2, Some(SECOND - TRIP)));
 }
 
+/// The leader's raw clock is 100 ppm faster than this one. All exchanges but one are slow, and one way takes most of that,
+/// so that their offsets are wrong by a quarter of a millisecond. After three polls more the clocks are 300 µs farther
+/// apart than in the one that counts.
+#[test]
+fn of_eight_exchanges_the_fifth_counts_if_it_was_the_quickest() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    let mut poll = |poll: i64| {
+        let (trip, wrong_ns) = match poll {
+            36 => (100_000, 0),
+            _ if poll % 2 == 0 => (600_000, 250_000),
+            _ => (600_000, -250_000),
+        };
+        member.trip = trip;
+        member.poll(&[(0, Server { off_ns: 100_000 * poll + wrong_ns, ..FIRST })]);
+        (member.off_ns(), member.ntp.system().root_delay_ns)
+    };
+    let seen: Vec<_> = (0..45).map(&mut poll).collect();
+    for (at, (off_ns, delay_ns)) in (0_i64..).zip(&seen).skip(36).take(8) {
+        let wrong_ns = off_ns - 100_000 * at;
+        assert!(wrong_ns.abs() < 100_000, "at poll {at}: {wrong_ns} ns");
+        assert_eq!(*delay_ns, 100_000, "at poll {at}");
+    }
+    assert_eq!(seen[44].1, 600_000, "it is the ninth then");
+}
+
+#[test]
+fn what_the_server_takes_to_reply_is_no_delay() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    member.takes = 100_000_000;
+    member.polls(8, &[(0, Server { off_ns: 7 * MS, ..FIRST })]);
+    assert_eq!((member.off_ns(), member.ntp.system().root_delay_ns), (7 * MS, TRIP));
+}
+
 /// The server's raw clock is as fast as may be and this one as slow, and it is known to 3 ms. Each eighth exchange is a
 /// little quicker than the others.
 #[test]

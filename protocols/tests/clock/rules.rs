@@ -56,6 +56,10 @@ fn tell(group: &mut Group, now: u64, input: TestInput) -> Vec<(MemberId, Message
 #[test]
 fn the_round_trip_is_taken_off_and_half_of_it_is_the_error() {
     let mut group = polling(leading(0));
+    let answer = |from, reading_ns| {
+        let message = Message::Answer { round: 1, reading_ns, error_ns: Some(1_000_000) };
+        Input::Message { from: MemberId(from), message }
+    };
     assert!(tell(&mut group, 400_000, answer(1, 700_000)).is_empty());
     // Sent at 0, received at 400: read at 200. 500 ahead of that. The other: exact, at 500.
     let sent = tell(&mut group, 1_000_000, answer(2, 500_000));

@@ -39,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) now: u64,
     /// How long an exchange takes.
     pub(crate) trip: u64,
+    /// How long a server takes to reply beside that: T3 - T2.
+    pub(crate) takes: u64,
     pub(crate) polled: Vec<MemberId>,
     pub(crate) verdicts: Vec<(u32, Verdict)>,
     /// Who contradicted it, each time.
@@ -53,6 +55,7 @@ impl Member {
             ntp,
             now: 0,
             trip: TRIP,
+            takes: 0,
             polled: Vec::new(),
             verdicts: Vec::new(),
             contradicted: Vec::new(),
@@ -106,7 +109,7 @@ impl Member {
         let reply = Reply {
             origin: LocalTime(self.now),
             receive_ns: read_ns,
-            transmit_ns: read_ns,
+            transmit_ns: read_ns.saturating_add_unsigned(self.takes),
             stamp: LocalTime(5),
             system: System {
                 stratum: server.stratum,
@@ -116,7 +119,7 @@ impl Member {
             },
             error_ns: Some(server.error_ns).filter(|error_ns| *error_ns < u64::MAX),
         };
-        let (at, from) = (LocalTime(self.now + self.trip), MemberId(rank));
+        let (at, from) = (LocalTime(self.now + self.trip + self.takes), MemberId(rank));
         let message = Message::Server(reply, None);
         self.does(|ntp, out| ntp.handle(at, Input::Message { from, message }, out));
     }

@@ -284,6 +284,12 @@ impl World {
         member.published.now_ns(member.raw(self.now))
     }
 
+    /// What the clock of a member's algorithm shows.
+    fn read(&self, member: usize) -> i64 {
+        let member = &self.members[member];
+        member.node.clock().map().now_ns(member.raw(self.now))
+    }
+
     fn check(&mut self) {
         let now = self.now;
         let mut least_latest = (i64::MAX, usize::MAX);
@@ -457,7 +463,8 @@ impl World {
             let delay = usual + self.random.up_to(slow);
             let mut message = message.clone();
             if let Some(lie) = self.members[from].lies {
-                lie.distort(&mut self.random, &mut message);
+                let behind_ns = self.read(self.members[from].leader) - self.read(from);
+                lie.distort(&mut self.random, behind_ns, &mut message);
             }
             self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
         }

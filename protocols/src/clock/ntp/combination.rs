@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::super::by_messages::ByMessages;
+use super::super::discipline::VirtualClock;
 use super::super::estimate::{Estimate, raw_ns};
 use super::super::exchange::saturate;
 use super::super::intersection::covered;
@@ -57,6 +58,14 @@ pub(super) fn combine(
 }
 
 impl Combination {
+    /// Whether a clock is to be adjusted to it that was adjusted to an exchange before: to a newer one, or to the same if
+    /// more is known of group time since, by another exchange.
+    pub(super) fn is_due(&self, now: LocalTime, used: LocalTime, clock: &VirtualClock) -> bool {
+        let knows_more =
+            self.known.error_ns.saturating_add(ROUNDED_NS) < clock.map().known.bound.at(now.0);
+        self.at > used || self.at == used && knows_more
+    }
+
     /// What the servers say, to a member whose clock shows `shown_ns` and that stands so when it adjusts to them. What is
     /// known of group time grows vaguer by so many parts per billion.
     pub(super) fn by_messages(&self, shown_ns: i64, growth_ppb: u64, system: System) -> ByMessages {
@@ -96,6 +105,8 @@ fn weighted_mean(offsets: impl Iterator<Item = (i64, u64)> + Clone) -> i64 {
     saturate(i128::from(first).saturating_add(sum.div_euclid(weights.max(1))))
 }
 
+/// By so much a bound differs at a later reading, as it is carried there.
+const ROUNDED_NS: u64 = 8;
 /// So that whole numbers suffice for weights.
 const WEIGHT: u64 = 1_000_000_000_000_000;
 

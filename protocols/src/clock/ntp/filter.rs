@@ -1,20 +1,26 @@
 //! The clock filter: of the last eight exchanges with a server, the one with the least delay counts.
 //!
-//! Source: RFC 5905, section 10; Mills, *Internet Time Synchronization: The Network Time Protocol*, IEEE
+//! Source: RFC 5905, section 10 and A.5.2; Mills, *Internet Time Synchronization: The Network Time Protocol*, IEEE
 //! Transactions on Communications 39(10), 1991.
 //!
-//! Deviation: what the raw clocks may have drifted apart by since is added to half of the delay. The clocks of the
-//! source are disciplined in frequency, and drift by 15 ppm at most. Two raw clocks that drift by 100 ppm each are
-//! 1.4 ms farther apart after seven polls: the offset of then would be no better than a slow exchange of now. Where
-//! nothing drifts, this is the filter of the source.
+//! Deviations:
+//! - The clocks of the source are disciplined in frequency. Raw clocks that drift by 100 ppm each are 1.4 ms farther apart
+//!   after seven polls. So how much faster the server's clock runs is measured by two exchanges that lie apart, and each
+//!   offset is carried on by that.
+//! - To half of the delay is added what the clocks may have drifted apart by since besides: by 15 ppm, as in the source, or
+//!   by what the measurement leaves open. As long as there is none, that is all that the policy allows for, and an exchange
+//!   of now is better than one of seven polls ago, unless it was slow.
+//! - What is promised of group time has a filter of its own: of the same eight, the exchange that bounds it best now, by
+//!   all that the policy allows for.
 
 use std::collections::VecDeque;
 
 use super::super::estimate::{Estimate, Stamps};
-use super::super::rates::{as_nanos, share};
+use super::super::exchange::saturate;
+use super::super::rates::{BILLION, as_nanos, share};
 use crate::time::LocalTime;
 
-/// The last eight exchanges with a server, the latest first.
+/// The last exchanges with a server, the latest first: the eight of the source, and those by which the rate is measured.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Filter {
     samples: VecDeque<Sample>,
@@ -35,10 +41,18 @@ struct Sample {
     estimate: Estimate,
 }
 
+/// How much faster the server's clock runs than this raw clock.
+#[derive(Clone, Copy, Debug)]
+struct Drift {
+    ppb: i64,
+    /// How far that may be from the truth, in parts per billion.
+    unsure_ppb: u64,
+}
+
 /// What the filter makes of the exchanges.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Filtered {
-    /// The offset of the exchange that counts.
+    /// The offset now, by the exchange that counts.
     pub(super) offset_ns: i64,
     /// Its delay.
     pub(super) delay_ns: u64,
@@ -51,7 +65,7 @@ pub(super) struct Filtered {
 }
 
 impl Filter {
-    /// Takes in an exchange; the ninth is forgotten.
+    /// Takes in an exchange; the oldest is forgotten.
     pub(super) fn add(&mut self, stamps: Stamps, estimate: Estimate) {
         let offset = stamps.offset();
         let elapsed = as_nanos(stamps.received - stamps.sent);
@@ -62,7 +76,7 @@ impl Filter {
             at: stamps.received,
             estimate,
         });
-        self.samples.truncate(STAGES);
+        self.samples.truncate(KEPT);
     }
 
     /// Group time as the latest exchange has it.
@@ -70,10 +84,10 @@ impl Filter {
         self.samples.front().map(|sample| sample.estimate)
     }
 
-    /// When the oldest began.
+    /// When the oldest of the eight began.
     pub(super) fn oldest(&self) -> Option<LocalTime> {
         let began = |one: &Sample| LocalTime(one.at.0.saturating_sub(one.delay_ns));
-        self.samples.back().map(began)
+        self.stages().last().map(began)
     }
 
     /// A raw clock was stopped since the others.
@@ -84,9 +98,11 @@ impl Filter {
     /// What it makes of the exchanges, where raw clocks drift apart by so many parts per billion at most; nothing if
     /// there was none.
     pub(super) fn filtered(&self, now: LocalTime, drift_ppb: u64) -> Option<Filtered> {
-        let mut sorted: Vec<&Sample> = self.samples.iter().collect();
-        sorted.sort_by_key(|sample| sample.unknown_at(now, drift_ppb));
+        let drift = self.drift(drift_ppb);
+        let mut sorted: Vec<&Sample> = self.stages().collect();
+        sorted.sort_by_key(|sample| sample.unknown_at(now, drift));
         let best = *sorted.first()?;
+        let offset_ns = best.offset_at(now, drift);
         let known = sorted.iter().map(|sample| sample.dispersion_at(now));
         let dispersion_ns = known
             .chain(std::iter::repeat(MAXDISP_NS))
@@ -94,27 +110,69 @@ impl Filter {
             .enumerate()
             .map(|(stage, dispersion_ns)| dispersion_ns >> (stage + 1))
             .fold(0_u64, u64::saturating_add);
-        let squares = sorted.iter().map(|one| u128::from(one.offset_ns.abs_diff(best.offset_ns)));
+        let squares =
+            sorted.iter().map(|one| one.offset_at(now, drift).abs_diff(offset_ns)).map(u128::from);
         let squares =
             squares.map(|apart| apart.saturating_mul(apart)).fold(0, u128::saturating_add);
         let others = u128::try_from(sorted.len().saturating_sub(1).max(1)).unwrap_or(1);
         let jitter_ns = u64::try_from((squares / others).isqrt()).unwrap_or(u64::MAX);
-        let Sample { offset_ns, delay_ns, at, .. } = *best;
+        let Sample { delay_ns, at, .. } = *best;
         Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns, at })
     }
 
     /// Group time as the exchanges bound it best.
     pub(super) fn estimate(&self, now: LocalTime, growth_ppb: u64) -> Option<Estimate> {
-        let aged = self.samples.iter().map(|sample| sample.estimate.aged(now, growth_ppb));
+        let aged = self.stages().map(|sample| sample.estimate.aged(now, growth_ppb));
         aged.min_by_key(|estimate| estimate.error_ns)
+    }
+
+    /// The last eight.
+    fn stages(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().take(STAGES)
+    }
+
+    /// By the two exchanges, one of the last eight and one before it, that leave the least open. If that is no less than
+    /// so many parts per billion, nothing is known but that it is not more than these.
+    fn drift(&self, most_ppb: u64) -> Drift {
+        let pairs =
+            self.stages().flat_map(|late| self.samples.iter().map(move |early| (early, late)));
+        let measured = pairs.filter_map(|(early, late)| Sample::drift(early, late));
+        let measured = measured.min_by_key(|drift| drift.unsure_ppb);
+        match measured.filter(|drift| drift.unsure_ppb < most_ppb) {
+            Some(Drift { ppb, unsure_ppb }) => {
+                let most = i64::try_from(most_ppb).unwrap_or(i64::MAX);
+                let unsure_ppb = unsure_ppb.max(PHI_PPB).min(most_ppb);
+                Drift { ppb: ppb.clamp(-most, most), unsure_ppb }
+            }
+            None => Drift { ppb: 0, unsure_ppb: most_ppb },
+        }
     }
 }
 
 impl Sample {
-    /// Half of the delay, and the drift since.
-    fn unknown_at(&self, now: LocalTime, drift_ppb: u64) -> u64 {
-        let drift = share(now.0.saturating_sub(self.at.0), drift_ppb);
-        (self.delay_ns / 2).saturating_add(drift)
+    /// The rate by two exchanges: each offset is wrong by half of its delay at most. Nothing if the first is not the earlier.
+    fn drift(early: &Self, late: &Self) -> Option<Drift> {
+        let span = late.at.0.checked_sub(early.at.0).filter(|span| *span > 0)?;
+        let change = i128::from(late.offset_ns) - i128::from(early.offset_ns);
+        let open = u128::from(early.delay_ns / 2) + u128::from(late.delay_ns / 2) + 1;
+        let unsure_ppb = (open * u128::from(BILLION)).div_ceil(u128::from(span));
+        Some(Drift {
+            ppb: saturate(change * i128::from(BILLION) / i128::from(span)),
+            unsure_ppb: u64::try_from(unsure_ppb).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// θ, carried on to a reading.
+    fn offset_at(&self, now: LocalTime, drift: Drift) -> i64 {
+        let age = i128::from(now.0.saturating_sub(self.at.0));
+        let gained = age.saturating_mul(i128::from(drift.ppb)) / i128::from(BILLION);
+        saturate(i128::from(self.offset_ns).saturating_add(gained))
+    }
+
+    /// Half of the delay, and what the drift since leaves open.
+    fn unknown_at(&self, now: LocalTime, drift: Drift) -> u64 {
+        let open = share(now.0.saturating_sub(self.at.0), drift.unsure_ppb);
+        (self.delay_ns / 2).saturating_add(open)
     }
 
     fn dispersion_at(&self, now: LocalTime) -> u64 {
@@ -124,6 +182,8 @@ impl Sample {
 }
 
 const STAGES: usize = 8;
+/// By so many exchanges the rate is measured.
+const KEPT: usize = 32;
 /// Φ, the frequency tolerance: 15 ppm.
 pub(super) const PHI_PPB: u64 = 15_000;
 /// What is unknown of a server that has not replied: 16 s.
