@@ -81,7 +81,7 @@ enum Happening {
     },
     Publishes {
         member: usize,
-        map: ClockMap,
+        map: Box<ClockMap>,
     },
     Seals {
         member: usize,
@@ -340,7 +340,7 @@ impl World {
                     self.handle(member, Input::Timer(timer));
                 }
             }
-            Happening::Publishes { member, map } => self.members[member].published = map,
+            Happening::Publishes { member, map } => self.members[member].published = *map,
             Happening::Seals { member } => self.members[member].is_sealed = true,
             Happening::Enters { member, view, kept } => self.enter(member, view, kept),
             Happening::Probes { member } => self.probe(member),
@@ -415,7 +415,7 @@ impl World {
         let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
         let at = at.max(self.members[member].last_publication);
         self.members[member].last_publication = at;
-        self.at(at, Happening::Publishes { member, map });
+        self.at(at, Happening::Publishes { member, map: Box::new(map) });
     }
 
     /// One in ten is lost. That to the leader is quicker than that back, or slower.
