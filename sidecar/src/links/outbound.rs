@@ -177,7 +177,7 @@ impl Outbound {
     }
 
     async fn shake_hands(&mut self) -> Result<Secure<Line>, End> {
-        let reached = reach(&self.local, self.hello.to, self.way).await;
+        let reached = Box::pin(reach(&self.local, self.hello.to, self.way)).await;
         let failed = |refusal: Refusal| End::Broken(io::Error::other(refusal));
         let (mut connection, way) = reached.map_err(failed)?;
         let hello = Frame::Hello(self.hello).encode();

@@ -113,7 +113,14 @@ async fn open(local: &Local, to: Incarnation, way: Option<Way>) -> Result<Opened
             Ok(Opened { line: Line::Right(Box::new(alone(gateway)?)), ends })
         }
         Frame::Relayed(Err(why)) => Err(Refusal::NoRelay(why)),
-        _ => Err(Refusal::Protocol("a gateway that answers something else".to_owned())),
+        Frame::Hello(_)
+        | Frame::Welcome { .. }
+        | Frame::Reject(_)
+        | Frame::Data { .. }
+        | Frame::Ack { .. }
+        | Frame::Introduce(_)
+        | Frame::Introduced(_)
+        | Frame::Relay(_) => Err(Refusal::Protocol("it answers something else".to_owned())),
     }
 }
 
@@ -186,7 +193,7 @@ async fn open_rest(
         Ok(Ok(opened)) => Ok((place, opened)),
         Ok(Err(Refusal::NoRelay(why))) => Err(why),
         failed => {
-            debug!(%to, %next, error = ?failed.map(|opened| opened.err()), "pass on");
+            debug!(%to, %next, error = ?failed.map(Result::err), "pass on");
             Err(NoRelay::Unreachable)
         }
     }

@@ -50,7 +50,9 @@ impl Zones {
         let infos: Vec<MemberInfo> = members.iter().map(|member| member.info.clone()).collect();
         let view = view(&infos);
         for member in &mut members {
-            infos.iter().for_each(|info| member.links.meet(info));
+            for info in &infos {
+                member.links.meet(info);
+            }
             member.links.go_by(&view);
         }
         Self { authority, members }
@@ -200,10 +202,14 @@ async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
     // The next connection begins with what was good before. A busy machine may take longer once.
     let speaker = BTreeSet::from([zones.incarnation(SPEAKER).pod]);
     let again = async |zones: &mut Zones| {
-        NEAR.map(|gateway| zones.members[gateway].apart.send_replace(speaker.clone()));
+        for gateway in NEAR {
+            zones.members[gateway].apart.send_replace(speaker.clone());
+        }
         until("the end", || !zones.is_open(SPEAKER, LISTENER)).await;
         let begun = std::time::Instant::now();
-        NEAR.map(|gateway| zones.members[gateway].apart.send_replace(BTreeSet::new()));
+        for gateway in NEAR {
+            zones.members[gateway].apart.send_replace(BTreeSet::new());
+        }
         zones.speaks(SPEAKER).await;
         begun.elapsed()
     };
