@@ -104,16 +104,17 @@ pub(super) fn open(
 }
 
 impl Outbound {
+    /// What connecting and conversing take lasts as long as they do: most links are idle.
     async fn run(mut self) {
         let mut pause = PAUSE.0;
         while self.has_something_to_say().await {
-            match self.connect().await {
+            match Box::pin(self.connect()).await {
                 Ok(connection) => {
                     pause = PAUSE.0;
                     self.greets = false;
                     self.local.metrics.peers.connections.inc();
                     self.connected.store(true, Ordering::Relaxed);
-                    let end = self.converse(connection).await;
+                    let end = Box::pin(self.converse(connection)).await;
                     self.connected.store(false, Ordering::Relaxed);
                     self.local.metrics.peers.connections.dec();
                     if let End::Final = end {
@@ -177,7 +178,7 @@ impl Outbound {
     }
 
     async fn shake_hands(&mut self) -> Result<Secure<Line>, End> {
-        let reached = Box::pin(reach(&self.local, self.hello.to, self.way)).await;
+        let reached = reach(&self.local, self.hello.to, self.way).await;
         let failed = |refusal: Refusal| End::Broken(io::Error::other(refusal));
         let (mut connection, way) = reached.map_err(failed)?;
         let hello = Frame::Hello(self.hello).encode();

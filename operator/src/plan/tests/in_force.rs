@@ -44,9 +44,9 @@ fn announced(
     observed.conclave.status = Some(status::status(&observed));
     of(&mut observed, after, generation);
     let changes = plan(&observed);
-    let costly = |change: &Change| match change {
-        Change::Announce(notice @ Notice::CostlyElection { .. }) => notice.event(None).note,
-        _ => None,
+    let costly = |change: &Change| {
+        let Change::Announce(notice @ Notice::CostlyElection { .. }) = change else { return None };
+        notice.event(None).note
     };
     changes.iter().filter_map(costly).collect()
 }
