@@ -12,6 +12,7 @@ use conclave_protocols::LocalTime;
 use conclave_protocols::clock::Reading;
 
 use super::Group;
+use crate::clock_page::ERROR_MAX_NS;
 
 /// The latest time that was read, and the clock page.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,17 @@ pub(crate) struct TimeNow {
     pub(crate) life: LocalTime,
 }
 
+/// What is read where the page states a time, or has stated one just before. Another group may have had a time that is so
+/// far from this one's that no page states it.
+fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
+    let page = words.at(raw);
+    let followed = match page.status {
+        Status::Synchronised | Status::Holdover | Status::Disrupted => reading.showing(page.time_ns),
+        Status::Unknown => words.latest_seen(raw).map_or(reading, |ns| reading.not_before(ns)),
+    };
+    if followed.error_ns <= Some(ERROR_MAX_NS) { followed } else { reading }
+}
+
 impl Group {
     /// Reads the raw clock while the map is held, so that no newer map comes in between. A life sets its beginning before
     /// its map: what is read of an earlier life's map has either that life's beginning, and is from before the next, or
@@ -59,11 +71,7 @@ impl Group {
         let map = self.time.borrow();
         let raw = self.clock.raw();
         let (reading, life) = (map.reading(raw.0), *self.life.borrow());
-        let page = shown.page.map(|words| words.at(raw.0));
-        let reading = match page.filter(|page| page.status != Status::Unknown) {
-            Some(page) => reading.showing(page.time_ns),
-            None => reading,
-        };
+        let reading = shown.page.map_or(reading, |words| by_page(reading, &words, raw.0));
         let reading = match shown.read {
             Some(seen) if seen.life == life => reading.not_before(seen.ns),
             Some(_) | None => reading,

@@ -16,10 +16,10 @@ use tracing::{debug, warn};
 use super::Local;
 use super::crowd::{Crowd, Stranger};
 use super::outbound::IDLE;
-use super::relays::pass_on;
+use super::relays::{alone, pass_on};
 use super::secure::{self, Connection, Refusal, Secure};
 use super::sessions::{Sessions, Turn};
-use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
+use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection, Relay};
 
 /// How long a peer may take to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -98,7 +98,7 @@ pub(crate) async fn hear(
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let inbound = Inbound { local, inbox, sessions: Sessions::default(), crowd: Crowd::new() };
     // However it ends is well.
-    let _ = inbound.converse(connection, first, address).await;
+    let _ = inbound.hear(connection, first, address).await;
 }
 
 struct Inbound {
@@ -137,24 +137,60 @@ impl Inbound {
         if self.local.cuts.is_whole() {
             return Err(InboundError::Cut);
         }
-        let begun = timeout(HANDSHAKE, self.begin(stream, address)).await;
-        let (connection, first) = begun.map_err(|_| InboundError::Silence)??;
+        let accepted = secure::accept(&self.local, stream);
+        let (connection, first) = self.begin(accepted, address).await?;
         let _place = place.known().ok_or_else(|| {
             self.local.refused(address, &Refusal::Crowded);
             InboundError::Refused
         })?;
-        self.converse(connection, first, address).await
+        self.hear(connection, first, address).await
     }
 
     /// Goes on after the first words of a peer whose certificate is known.
-    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         self,
-        mut connection: Connection<S>,
+        connection: Connection<S>,
         first: Option<BytesMut>,
         address: SocketAddr,
     ) -> Result<(), InboundError> {
         let Some(bytes) = first else { return Ok(()) };
-        let hello = match Frame::decode(&bytes)? {
+        let relay = match Frame::decode(&bytes)? {
+            Frame::Relay(relay) => relay,
+            first => return self.converse(connection, first, address).await,
+        };
+        if self.local.cuts.is_from(connection.pod) {
+            return Err(InboundError::Cut);
+        }
+        if relay == (Relay { by: None, to: self.local.info.incarnation }) {
+            return Box::pin(self.hear_through(connection, address)).await;
+        }
+        Ok(Box::pin(pass_on(&self.local, connection, relay, &self.crowd)).await?)
+    }
+
+    /// A gateway passes on what somebody says to this member.
+    async fn hear_through<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        mut gateway: Connection<S>,
+        address: SocketAddr,
+    ) -> Result<(), InboundError> {
+        say(&mut gateway, &Frame::Relayed(Ok(()))).await?;
+        let ends = gateway.ends;
+        let stream = alone(gateway).map_err(io::Error::other)?;
+        let accepted = secure::accept_relayed(&self.local, stream);
+        let (mut connection, first) = self.begin(accepted, address).await?;
+        connection.ends = connection.ends.min(ends);
+        let Some(bytes) = first else { return Ok(()) };
+        self.converse(connection, Frame::decode(&bytes)?, address).await
+    }
+
+    /// Answers a peer that introduces itself, or listens to it.
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        mut connection: Connection<S>,
+        first: Frame,
+        address: SocketAddr,
+    ) -> Result<(), InboundError> {
+        let hello = match first {
             Frame::Hello(hello) => hello,
             Frame::Introduce(introduction) => {
                 let claimed = introduction.from.incarnation.pod;
@@ -167,17 +203,12 @@ impl Inbound {
                 };
                 return say(&mut connection, &answer).await;
             }
-            Frame::Relay(relay) => {
-                if self.local.cuts.is_from(connection.pod) {
-                    return Err(InboundError::Cut);
-                }
-                return Ok(pass_on(&self.local, connection, relay, &self.crowd).await?);
-            }
             Frame::Welcome { .. }
             | Frame::Reject(_)
             | Frame::Data { .. }
             | Frame::Ack { .. }
             | Frame::Introduced(_)
+            | Frame::Relay(_)
             | Frame::Relayed(_) => return Ok(()),
         };
         if self.local.cuts.is_from(hello.from.pod) {
@@ -201,17 +232,20 @@ impl Inbound {
     }
 
     /// Finds out who connected, and what it says first.
-    async fn begin(
+    async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        stream: TcpStream,
+        accepted: impl Future<Output = Result<Secure<S>, Refusal>>,
         address: SocketAddr,
-    ) -> Result<(Secure, Option<BytesMut>), InboundError> {
-        let mut connection = secure::accept(&self.local, stream).await.map_err(|refusal| {
-            self.local.refused(address, &refusal);
-            InboundError::Refused
-        })?;
-        let first = connection.frames.next().await.transpose()?;
-        Ok((connection, first))
+    ) -> Result<(Secure<S>, Option<BytesMut>), InboundError> {
+        let begun = async {
+            let mut connection = accepted.await.map_err(|refusal| {
+                self.local.refused(address, &refusal);
+                InboundError::Refused
+            })?;
+            let first = connection.frames.next().await.transpose()?;
+            Ok((connection, first))
+        };
+        timeout(HANDSHAKE, begun).await.map_err(|_| InboundError::Silence)?
     }
 
     /// Whether a peer is the pod that it says it is.

@@ -1,7 +1,8 @@
 //! Links between members that do not reach each other: gateways pass on what both ends say.
 //!
-//! Who opens a link asks a gateway, which connects to the other end, or asks a gateway of that one's zone to. From then on
-//! gateways pass on bytes. These are TLS of the two ends, so a gateway can hold them up and cut them off, and nothing else.
+//! Who opens a link asks a gateway, which asks the other end, or a gateway of that one's zone to. Each of them connects to
+//! the next as to any peer, by its certificate, so nothing gets to anybody else, whatever address a member states. From then
+//! on gateways pass on bytes. These are TLS of the two ends, so a gateway can hold them up and cut them off, and nothing else.
 
 use std::io;
 use std::time::Duration;
@@ -125,7 +126,7 @@ async fn open(local: &Local, to: Incarnation, way: Option<Way>) -> Result<Opened
 }
 
 /// What is left of a connection after the last frame. The other end may not have gone on without an answer.
-fn alone<S: AsyncRead + AsyncWrite>(connection: Connection<S>) -> Result<S, Refusal> {
+pub(super) fn alone<S: AsyncRead + AsyncWrite>(connection: Connection<S>) -> Result<S, Refusal> {
     let parts = connection.frames.into_parts();
     if parts.read_buf.is_empty() {
         return Ok(parts.io);
@@ -188,8 +189,8 @@ async fn open_rest(
         return Err(NoRelay::Unknown);
     }
     let place = places.relay().ok_or(NoRelay::Crowded)?;
-    let way = by.map(|by| Way { by, then: None });
-    match timeout(CONNECT, open(local, to, way)).await {
+    let way = Way { by: next, then: None };
+    match timeout(CONNECT, open(local, to, Some(way))).await {
         Ok(Ok(opened)) => Ok((place, opened)),
         Ok(Err(Refusal::NoRelay(why))) => Err(why),
         failed => {

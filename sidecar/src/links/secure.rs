@@ -142,6 +142,21 @@ pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Secure, R
         _ if first[0] != HANDSHAKE => return Err(Refusal::PlainText),
         _ => {}
     }
+    accept_over(&credentials, stream).await
+}
+
+/// Finds out who connected through a gateway that passes on.
+pub(super) async fn accept_relayed<S: AsyncRead + AsyncWrite + Unpin>(
+    local: &Local,
+    stream: S,
+) -> Result<Secure<S>, Refusal> {
+    accept_over(&*local.credentials().ok_or(Refusal::Bare)?, stream).await
+}
+
+async fn accept_over<S: AsyncRead + AsyncWrite + Unpin>(
+    credentials: &Credentials,
+    stream: S,
+) -> Result<Secure<S>, Refusal> {
     let stream = credentials.acceptor().accept(stream).await.map_err(Refusal::of)?;
     let key = derived(stream.get_ref().1);
     known(stream.into(), key)
