@@ -98,7 +98,7 @@ pub(super) fn open(
     let end = local.end.clone();
     local.tracker.spawn(async move {
         // The end of the sidecar ends all links at once.
-        let _ = end.run_until_cancelled(outbound.run()).await;
+        let _ = end.run_until_cancelled(Box::pin(outbound.run())).await;
     });
     Link { queue: sender, connected, lacks_key }
 }
@@ -177,7 +177,7 @@ impl Outbound {
     }
 
     async fn shake_hands(&mut self) -> Result<Secure<Line>, End> {
-        let reached = Box::pin(reach(&self.local, self.hello.to, self.way)).await;
+        let reached = reach(&self.local, self.hello.to, self.way).await;
         let failed = |refusal: Refusal| End::Broken(io::Error::other(refusal));
         let (mut connection, way) = reached.map_err(failed)?;
         let hello = Frame::Hello(self.hello).encode();
