@@ -98,7 +98,7 @@ pub(super) fn open(
     let end = local.end.clone();
     local.tracker.spawn(async move {
         // The end of the sidecar ends all links at once.
-        let _ = end.run_until_cancelled(outbound.run()).await;
+        let _ = end.run_until_cancelled(Box::pin(outbound.run())).await;
     });
     Link { queue: sender, connected, lacks_key }
 }

@@ -7,7 +7,7 @@ use conclave_protocols::policy::{Policy, Timing, Topology};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::codec::Framed;
 
 use super::stranger::{Stranger, hears, says};
@@ -22,6 +22,8 @@ use crate::wire::{Frame, NoRelay, Relay};
 struct Zones {
     authority: LocalAuthority,
     members: Vec<Process>,
+    /// They keep the ports where nobody listens from others.
+    silent: Vec<TcpSocket>,
 }
 
 const SPEAKER: usize = 2;
@@ -55,7 +57,7 @@ impl Zones {
             }
             member.links.go_by(&view);
         }
-        Self { authority, members }
+        Self { authority, members, silent: Vec::new() }
     }
 
     /// From now on one has another address of the other.
@@ -65,8 +67,11 @@ impl Zones {
     }
 
     /// From now on one does not reach the other.
-    async fn parts(&mut self, one: usize, other: usize) {
-        self.misleads(one, other, nobody().await);
+    fn parts(&mut self, one: usize, other: usize) {
+        let silent = TcpSocket::new_v4().expect("a socket");
+        silent.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        self.misleads(one, other, silent.local_addr().expect("it is bound"));
+        self.silent.push(silent);
     }
 
     /// Says something to the listener, and waits until it is heard.
@@ -138,12 +143,6 @@ fn view(members: &[MemberInfo]) -> Record {
     }
 }
 
-/// An address where nobody listens.
-async fn nobody() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    listener.local_addr().expect("it is bound")
-}
-
 #[tokio::test]
 async fn a_member_is_reached_through_one_gateway_and_through_two() {
     let mut zones = Zones::new().await;
@@ -151,13 +150,13 @@ async fn a_member_is_reached_through_one_gateway_and_through_two() {
     assert_eq!((zones.relayed(SPEAKER), zones.relays()), (0, vec![0; 6]), "directly");
 
     let mut zones = Zones::new().await;
-    zones.parts(NEAR[0], LISTENER).await;
+    zones.parts(NEAR[0], LISTENER);
     zones.speaks(NEAR[0]).await;
     assert_eq!(zones.relayed(NEAR[0]), 1);
     zones.relay(1).await;
     assert!(zones.members[NEAR[0]].links.has_key(zones.incarnation(LISTENER)), "of both ends");
 
-    zones.parts(SPEAKER, LISTENER).await;
+    zones.parts(SPEAKER, LISTENER);
     zones.speaks(SPEAKER).await;
     assert_eq!(zones.relayed(SPEAKER), 1);
     zones.relay(3).await;
@@ -172,10 +171,10 @@ async fn each_zone_may_lack_a_gateway() {
     let mut shortest = Duration::MAX;
     for (near, far) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let mut zones = Zones::new().await;
-        zones.parts(SPEAKER, LISTENER).await;
-        zones.parts(SPEAKER, NEAR[near]).await;
+        zones.parts(SPEAKER, LISTENER);
+        zones.parts(SPEAKER, NEAR[near]);
         for gateway in NEAR {
-            zones.parts(gateway, FAR[far]).await;
+            zones.parts(gateway, FAR[far]);
         }
         let begun = std::time::Instant::now();
         zones.speaks(SPEAKER).await;
@@ -226,7 +225,7 @@ async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
 async fn another_gateway_takes_over_from_one_that_dies_or_is_cut_off() {
     for dies in [true, false] {
         let mut zones = Zones::new().await;
-        zones.parts(SPEAKER, LISTENER).await;
+        zones.parts(SPEAKER, LISTENER);
         zones.speaks(SPEAKER).await;
         let first = zones.passes_on().await;
         if dies {
@@ -257,7 +256,7 @@ async fn a_link_ends_with_the_certificate_of_the_gateway_that_passes_it_on() {
     };
     let credentials: Vec<_> = (0..6).map(brief).collect();
     let mut zones = Zones::of(authority, |member| credentials[member].clone()).await;
-    zones.parts(SPEAKER, FAR[0]).await;
+    zones.parts(SPEAKER, FAR[0]);
     zones.says(SPEAKER, FAR[0]);
     zones.members[FAR[0]].hears().await;
     assert_eq!(zones.relayed(SPEAKER), 1);
@@ -291,8 +290,8 @@ async fn a_gateway_says_why_it_passes_nothing_on() {
     let earlier = Incarnation { run: 0, ..zones.incarnation(LISTENER) };
     let (to, me, far) =
         (zones.incarnation(LISTENER), zones.incarnation(NEAR[0]), zones.incarnation(FAR[0]));
-    zones.parts(NEAR[0], LISTENER).await;
-    zones.parts(FAR[0], LISTENER).await;
+    zones.parts(NEAR[0], LISTENER);
+    zones.parts(FAR[0], LISTENER);
     for (by, to, why) in [
         (None, unknown, NoRelay::Unknown),
         (None, earlier, NoRelay::Unknown),
@@ -405,7 +404,7 @@ async fn rest(stream: &mut TcpStream) -> usize {
 async fn a_gateway_cannot_pose_as_the_other_end() {
     let mut zones = Zones::new().await;
     let impostor = zones.members[FAR[0]].address();
-    zones.parts(SPEAKER, LISTENER).await;
+    zones.parts(SPEAKER, LISTENER);
     for far in FAR {
         zones.misleads(far, LISTENER, impostor);
     }
