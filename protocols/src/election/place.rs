@@ -114,10 +114,25 @@ impl Way {
         }
         let leader = view.leader.and_then(|leader| view.rank(leader));
         let zones = Zones::new(view.members.iter().map(|info| info.zone.as_deref()), leader);
-        let [leave, enter] = [(from, one), (to, other)]
-            .map(|(end, zone)| zones.exits(zone, view.rank(end.incarnation)));
-        let member = |gateway: &Option<MemberId>| Some(view.member((*gateway)?)?.incarnation);
-        let pairs = leave.iter().flat_map(|by| enter.iter().map(|then| (member(by), member(then))));
+        // Each two members begin with another way, so that no gateway has the most to pass on, and with the same one in both
+        // directions, so that as few as can be need a gateway that died.
+        let ends = from.incarnation.pod.0 ^ to.incarnation.pod.0;
+        let (first, second) = (ends & 1, ends >> 1 & 1);
+        let turns = if one < other { [first, second] } else { [second, first] };
+        let [leave, enter] =
+            [(from, one, turns[0]), (to, other, turns[1])].map(|(end, zone, turn)| {
+                let mut exits = zones.exits(zone, view.rank(end.incarnation));
+                let by = if turn == 0 { 0 } else { 1 % exits.len() };
+                exits.rotate_left(by);
+                exits
+            });
+        let member = |gateway: Option<MemberId>| Some(view.member(gateway?)?.incarnation);
+        // The second way has no gateway of the first.
+        let (many, of_many) = (enter.len(), leave.len() * enter.len());
+        let pairs = (0..of_many).map(|turn| {
+            let (place, shift) = (turn % leave.len(), turn / leave.len());
+            (member(leave[place]), member(enter[(place + shift) % many]))
+        });
         let way = |pair| match pair {
             (Some(by), then) => Some(Self { by, then }),
             (None, Some(by)) => Some(Self { by, then: None }),
@@ -320,8 +335,9 @@ mod tests {
     fn there_is_a_way_by_each_gateway_and_none_in_a_full_mesh() {
         let view_of = |topology| view("aaabbb", 6, Some(0), topology);
         let zones = view_of(Topology::Zones);
-        assert_eq!(ways(&zones, "aaabbb", 0, 5), [[1, 3], [1, 4], [2, 3], [2, 4]]);
-        assert_eq!(ways(&zones, "aaabbb", 0, 3), [[1], [2]]);
+        assert_eq!(ways(&zones, "aaabbb", 0, 5), [[2, 3], [1, 4], [2, 4], [1, 3]]);
+        assert_eq!(ways(&zones, "aaabbb", 5, 0), [[3, 2], [4, 1], [3, 1], [4, 2]]);
+        assert_eq!(ways(&zones, "aaabbb", 0, 3), [[2], [1]]);
         assert_eq!(ways(&zones, "aaabbb", 1, 5), [[3], [4]]);
         assert!(ways(&view_of(Topology::FullMesh), "aaabbb", 0, 5).is_empty());
     }
@@ -330,9 +346,9 @@ mod tests {
     fn who_is_not_in_the_view_yet_goes_by_the_gateways_that_are() {
         let zones = "aaabbbbc";
         let view = view(zones, 6, Some(0), Topology::Zones);
-        assert_eq!(ways(&view, zones, 6, 0), [[3, 1], [3, 2], [4, 1], [4, 2]]);
-        assert_eq!(ways(&view, zones, 0, 6), [[1, 3], [1, 4], [2, 3], [2, 4]]);
-        assert_eq!(ways(&view, zones, 7, 0), [[1], [2]], "nobody else is in its zone");
+        assert_eq!(ways(&view, zones, 6, 0), [[4, 1], [3, 2], [4, 2], [3, 1]]);
+        assert_eq!(ways(&view, zones, 0, 6), [[1, 4], [2, 3], [1, 3], [2, 4]]);
+        assert_eq!(ways(&view, zones, 7, 0), [[2], [1]], "nobody else is in its zone");
         assert!(ways(&view, zones, 7, 1).is_empty());
     }
 

@@ -56,7 +56,9 @@ pub(crate) struct TimeNow {
 fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
     let page = words.at(raw);
     let followed = match page.status {
-        Status::Synchronised | Status::Holdover | Status::Disrupted => reading.showing(page.time_ns),
+        Status::Synchronised | Status::Holdover | Status::Disrupted => {
+            reading.showing(page.time_ns)
+        }
         Status::Unknown => words.latest_seen(raw).map_or(reading, |ns| reading.not_before(ns)),
     };
     if followed.error_ns <= Some(ERROR_MAX_NS) { followed } else { reading }

@@ -154,9 +154,9 @@ impl Inbound {
         address: SocketAddr,
     ) -> Result<(), InboundError> {
         let Some(bytes) = first else { return Ok(()) };
-        let relay = match Frame::decode(&bytes)? {
-            Frame::Relay(relay) => relay,
-            first => return self.converse(connection, first, address).await,
+        let first = Frame::decode(&bytes)?;
+        let Frame::Relay(relay) = first else {
+            return self.converse(connection, first, address).await;
         };
         if self.local.cuts.is_from(connection.pod) {
             return Err(InboundError::Cut);

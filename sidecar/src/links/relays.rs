@@ -42,15 +42,17 @@ struct Opened {
 }
 
 /// Connects to a peer, by the first way that gets there, which is returned too unless it is the direct one. That is tried
-/// first, and `last` with it: the one that was good the last time. Each way that fails is counted.
+/// first, and with it `last`, the one that was good the last time, or another one if the peer's zone was reached so lately.
+/// Each way that fails is counted.
 pub(super) async fn reach(
     local: &Local,
     to: Incarnation,
     last: Option<Way>,
 ) -> Result<(Secure<Line>, Option<Way>), Refusal> {
     let mut ways = local.roads.ways(&local.info, to);
+    let are_neighbours = ways.is_empty();
     ways.sort_by_key(|way| Some(*way) != last);
-    let is_known = last.is_some() && ways.first().copied() == last;
+    let is_known = last.is_some() && ways.first().copied() == last || local.roads.is_apart(to);
     let mut ways = ways.into_iter().peekable();
     let mut attempts = FuturesUnordered::from_iter([attempt(local, to, None)]);
     let mut next = Instant::now() + if is_known { Duration::ZERO } else { HEAD_START };
@@ -58,7 +60,12 @@ pub(super) async fn reach(
     loop {
         tokio::select! {
             Some((way, reached)) = attempts.next() => match reached {
-                Ok(connection) => return Ok((connection, way)),
+                Ok(connection) => {
+                    if !are_neighbours {
+                        local.roads.reached(to, way.is_some());
+                    }
+                    return Ok((connection, way));
+                }
                 Err(refusal) => {
                     match way {
                         None => local.refused(to, &refusal),

@@ -1,6 +1,6 @@
 //! Where the others are, and by whom they are reached.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,8 @@ struct Known {
     peers: HashMap<Incarnation, MemberInfo>,
     /// The latest view, whose gateways pass on what goes from zone to zone.
     view: Option<Record>,
+    /// The zones whose members are reached through gateways.
+    apart: BTreeSet<Option<String>>,
 }
 
 impl Roads {
@@ -49,18 +51,30 @@ impl Roads {
         self.known().peers.get(&peer).map(|info| info.addresses.clone())
     }
 
-    /// The ways to a peer besides the direct one. Each two members begin with another one, so that no gateway has the
-    /// most to pass on.
+    /// The ways to a peer besides the direct one.
     pub(super) fn ways(&self, me: &MemberInfo, to: Incarnation) -> Vec<Way> {
         let known = self.known();
         let (Some(view), Some(peer)) = (&known.view, known.peers.get(&to)) else {
             return Vec::new();
         };
-        let mut ways = Way::all(view, me, peer);
-        let ends = me.incarnation.pod.0 ^ to.pod.0;
-        let first = usize::try_from(ends % ways.len().max(1) as u128).unwrap_or(0);
-        ways.rotate_left(first);
-        ways
+        Way::all(view, me, peer)
+    }
+
+    /// Notes whether a peer was reached through gateways.
+    pub(super) fn reached(&self, peer: Incarnation, relayed: bool) {
+        let known = &mut *self.known();
+        let Some(zone) = known.peers.get(&peer).map(|info| &info.zone) else { return };
+        if relayed {
+            known.apart.insert(zone.clone());
+        } else {
+            known.apart.remove(zone);
+        }
+    }
+
+    /// Whether the latest member of a peer's zone that was reached was so through gateways.
+    pub(super) fn is_apart(&self, peer: Incarnation) -> bool {
+        let known = self.known();
+        known.peers.get(&peer).is_some_and(|info| known.apart.contains(&info.zone))
     }
 
     /// Whether members are to pass on what others say to each other.

@@ -6,16 +6,17 @@ use conclave_protocols::Epoch;
 use conclave_protocols::policy::{Policy, Timing, Topology};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use futures::{SinkExt, StreamExt};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsStream;
 use tokio_util::codec::Framed;
 
 use super::stranger::{Stranger, hears, says};
 use super::*;
 use crate::identity::tests::{PATIENCE, bundle_of, certified};
 use crate::links::crowd::{Crowd, RELAYS};
-use crate::links::relays::{HEAD_START, pass_on};
-use crate::links::secure::Connection;
+use crate::links::relays::{HEAD_START, alone, pass_on};
+use crate::links::secure::{self, Connection};
 use crate::wire::{Frame, NoRelay, Relay};
 
 /// Two zones of three. The first two of each are its gateways.
@@ -241,7 +242,6 @@ async fn another_gateway_takes_over_from_one_that_dies_or_is_cut_off() {
     }
 }
 
-/// The other end is a gateway, which sees the certificate of the speaker alone.
 #[tokio::test]
 async fn a_link_ends_with_the_certificate_of_the_gateway_that_passes_it_on() {
     let authority = authority();
@@ -288,14 +288,12 @@ async fn a_gateway_says_why_it_passes_nothing_on() {
     let mut zones = Zones::new().await;
     let unknown = Incarnation { pod: PodUid(77), run: 1 };
     let earlier = Incarnation { run: 0, ..zones.incarnation(LISTENER) };
-    let (to, me, far) =
-        (zones.incarnation(LISTENER), zones.incarnation(NEAR[0]), zones.incarnation(FAR[0]));
+    let (to, far) = (zones.incarnation(LISTENER), zones.incarnation(FAR[0]));
     zones.parts(NEAR[0], LISTENER);
     zones.parts(FAR[0], LISTENER);
     for (by, to, why) in [
         (None, unknown, NoRelay::Unknown),
         (None, earlier, NoRelay::Unknown),
-        (None, me, NoRelay::Unknown),
         (Some(unknown), to, NoRelay::Unknown),
         (Some(far), unknown, NoRelay::Unknown),
         (None, to, NoRelay::Unreachable),
@@ -314,6 +312,34 @@ async fn a_gateway_says_why_it_passes_nothing_on() {
     let answer = zones.asks(FAR[1], Relay { by: None, to }).await;
     assert!(matches!(answer, Some(Frame::Relayed(Err(NoRelay::Topology)))), "{answer:?}");
     assert_eq!(zones.relays(), [0; 6]);
+}
+
+/// A member may state any address as its own. What listens there is sent the beginning of a handshake, and nothing of what
+/// is to be passed on.
+#[tokio::test]
+async fn nothing_is_passed_on_to_who_is_not_the_member_that_is_meant() {
+    let mut zones = Zones::new().await;
+    let relay = Relay { by: None, to: zones.incarnation(LISTENER) };
+    let service = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    zones.misleads(FAR[0], LISTENER, service.local_addr().expect("it is bound"));
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = service.accept().await.expect("a connection");
+        let mut heard = vec![0; 4096];
+        let read = stream.read(&mut heard).await.expect("something");
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("it is answered");
+        let more = stream.read_to_end(&mut Vec::new()).await.unwrap_or(0);
+        (heard[0], read, more)
+    });
+    let answer = zones.asks(FAR[0], relay).await;
+    assert!(matches!(answer, Some(Frame::Relayed(Err(NoRelay::Unreachable)))), "{answer:?}");
+    let (first, read, more) = served.await.expect("no panic");
+    assert!(first == 22 && read > 100, "the beginning of a handshake");
+    assert!(more < 100, "an alert, and not {more} bytes");
+
+    let another = zones.members[NEAR[0]].address();
+    zones.misleads(FAR[0], LISTENER, another);
+    let answer = zones.asks(FAR[0], relay).await;
+    assert!(matches!(answer, Some(Frame::Relayed(Err(NoRelay::Unreachable)))), "{answer:?}");
 }
 
 #[tokio::test]
@@ -364,9 +390,10 @@ async fn a_relay_ends_with_either_end_and_with_the_gateway() {
         });
         let gateway = &zones.members[NEAR[0]];
         let relay = Frame::Relay(Relay { by: None, to });
-        let answer = says(&Stranger::new(shown).connector(), gateway, relay).await;
+        let stranger = Stranger::new(shown).connector();
+        let heard = taken(&zones.members[LISTENER].local, &listener);
+        let (answer, stream) = tokio::join!(says(&stranger, gateway, relay), heard);
         let Some((Frame::Relayed(Ok(())), mut frames)) = answer else { panic!("{ender:?}") };
-        let (stream, _) = listener.accept().await.expect("it is connected to");
         let (mut stream, mut frames) = (Some(stream), {
             frames.send(bytes::Bytes::from_static(b"word")).await.expect("sent");
             Some(frames)
@@ -393,8 +420,18 @@ async fn a_relay_ends_with_either_end_and_with_the_gateway() {
     }
 }
 
+/// What a gateway passes on to a member, which is asked to take it.
+async fn taken(local: &Local, listener: &TcpListener) -> TlsStream<TcpStream> {
+    let (stream, _) = listener.accept().await.expect("it is connected to");
+    let mut gateway = secure::accept(local, stream).await.expect("a member");
+    let asked = gateway.frames.next().await.expect("it goes on").expect("a frame");
+    assert!(matches!(Frame::decode(&asked), Ok(Frame::Relay(Relay { by: None, .. }))));
+    gateway.frames.send(Frame::Relayed(Ok(())).encode()).await.expect("it is answered");
+    alone(gateway).expect("nothing more")
+}
+
 /// How many more bytes come up to the end.
-async fn rest(stream: &mut TcpStream) -> usize {
+async fn rest(stream: &mut TlsStream<TcpStream>) -> usize {
     let mut bytes = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
     read.expect("it ends").unwrap_or(0)
@@ -403,13 +440,22 @@ async fn rest(stream: &mut TcpStream) -> usize {
 #[tokio::test]
 async fn a_gateway_cannot_pose_as_the_other_end() {
     let mut zones = Zones::new().await;
-    let impostor = zones.members[FAR[0]].address();
+    let impostor = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     zones.parts(SPEAKER, LISTENER);
-    for far in FAR {
-        zones.misleads(far, LISTENER, impostor);
-    }
+    zones.parts(SPEAKER, NEAR[1]);
+    zones.misleads(SPEAKER, NEAR[0], impostor.local_addr().expect("it is bound"));
+    let local = zones.members[NEAR[0]].local.clone();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = impostor.accept().await.expect("a connection");
+            let mut gateway = secure::accept(&local, stream).await.expect("the speaker");
+            gateway.frames.next().await.expect("it asks").expect("a frame");
+            gateway.frames.send(Frame::Relayed(Ok(())).encode()).await.expect("it is answered");
+            // It goes on as if it were the other end.
+            let _ = secure::accept_relayed(&local, alone(gateway).expect("nothing more")).await;
+        }
+    });
     zones.says(SPEAKER, LISTENER);
     until("refused", || zones.members[SPEAKER].failures("pod") > 1).await;
     assert!(!zones.is_open(SPEAKER, LISTENER));
-    assert!(zones.members[FAR[0]].heard.try_recv().is_err());
 }
