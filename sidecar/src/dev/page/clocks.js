@@ -62,7 +62,8 @@ class Row {
       this.interval.style.left = `${low}%`;
       this.interval.style.width = `${high - low}%`;
     }
-    if (apart !== null) this.now.style.left = `${percent(apart, scale)}%`;
+    // The mark is 3 px wide, and stays within the scale.
+    if (apart !== null) this.now.style.left = `clamp(1.5px, ${percent(apart, scale)}%, 100% - 1.5px)`;
     say(this.figure, error === null ? "not synchronised" : `${nanos(apart, true)} ± ${nanos(error)}`);
     say(this.slewing, clock.slewing_ns === 0 ? "" : `slews ${nanos(clock.slewing_ns, true)}`);
   }
