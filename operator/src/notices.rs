@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus, policy};
-use conclave_protocols::policy::{ElectionAlgorithm, Timing};
+use conclave_protocols::policy::{ElectionAlgorithm, Timing, Topology};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use kube::runtime::events::{Event, EventType};
@@ -125,7 +125,7 @@ impl Notice {
             }
             Self::CostlyElection { algorithm, members } => {
                 let note = format!(
-                    "{members} members elect their leader by {}, which sends more than the square of that in messages: \
+                    "{members} members elect their leader by {}, which may send the square of that in messages and more: \
                      after a leader's death the group may be without one for half a minute. Above {MANY} members, set \
                      `algorithm: ChangRoberts` for the election `default`",
                     algorithm.name()
@@ -246,12 +246,14 @@ fn costly(observed: &Observed, before: &ConclaveStatus, after: &ConclaveStatus) 
     let many = |status: &ConclaveStatus| status.members.filter(|members| *members > MANY);
     let is_news = many(before).is_none() || before.policy_generation != after.policy_generation;
     let (members, policy) = (many(after).filter(|_| is_news)?, policy(&observed.conclave).ok()?);
-    match policy.election {
-        algorithm @ (ElectionAlgorithm::Bully | ElectionAlgorithm::SpanningTree) => {
-            Some(Notice::CostlyElection { algorithm, members })
-        }
-        ElectionAlgorithm::Ring | ElectionAlgorithm::ChangRoberts => None,
-    }
+    let (algorithm, topology) = (policy.election, policy.topology);
+    let is_costly = match algorithm {
+        ElectionAlgorithm::Bully => true,
+        // Zones have few links between them.
+        ElectionAlgorithm::SpanningTree => topology == Topology::FullMesh,
+        ElectionAlgorithm::Ring | ElectionAlgorithm::ChangRoberts => false,
+    };
+    is_costly.then_some(Notice::CostlyElection { algorithm, members })
 }
 
 /// More members than these had better elect by `ChangRoberts` (`docs/protocols.md`, "What limits a group").

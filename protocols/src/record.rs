@@ -263,4 +263,4 @@ fn escaped(text: &str) -> usize {
 const MEMBER_BYTES: usize = 230;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,6 +8,8 @@ mod elections;
 mod node;
 mod publish;
 mod reading;
+#[cfg(test)]
+pub(crate) mod sample;
 pub(crate) mod slot;
 #[cfg(test)]
 mod swarm;

@@ -81,7 +81,7 @@ impl ClockMap {
         Reading {
             now_ns: self.now_ns(raw),
             error_ns: self.error_ns(raw),
-            by_messages: self.by_messages.map(|one| one.reading(raw)),
+            by_messages: self.by_messages.filter(|_| age_ns.is_some()).map(|one| one.reading(raw)),
             state,
             age_ns,
             slewing_ns: self.slewing_ns(raw),

@@ -191,8 +191,8 @@ const GATEWAYS: usize = 2;
 mod tests {
     use super::*;
     use crate::ids::{Epoch, PodUid};
-    use crate::policy::{Policy, Timing};
-    use crate::record::RECORD_VERSION;
+    use crate::policy::Policy;
+    use crate::record;
 
     /// The neighbours of each rank; the zones are letters, and a dash is none.
     fn neighbours(zones: &str, leader: Option<u32>) -> Vec<Vec<u32>> {
@@ -267,13 +267,8 @@ mod tests {
         let zone = Some(&zones[number..=number]).filter(|zone| *zone != "-");
         MemberInfo {
             incarnation: Incarnation { pod: PodUid(number as u128), run: 1 },
-            name: format!("shop-{number}"),
-            addresses: vec![],
-            priority: 0,
-            capacity: 0,
             zone: zone.map(str::to_owned),
-            seniority: 0,
-            protocol: (1, 1),
+            ..record::tests::member(0)
         }
     }
 
@@ -281,20 +276,9 @@ mod tests {
     fn view(zones: &str, members: usize, leader: Option<usize>, topology: Topology) -> Record {
         let members: Vec<MemberInfo> = (0..members).map(|number| member(number, zones)).collect();
         Record {
-            version: RECORD_VERSION,
-            epoch: Epoch(4),
-            ceiling: Epoch(7),
             leader: leader.map(|leader| members[leader].incarnation),
-            members,
-            settled: true,
-            closing: false,
-            base_unknown: false,
-            base: Some(Epoch(0)),
-            held: None,
-            timing: Timing::default(),
-            longest_leader_lease: Timing::default().leader_lease,
             policy: Policy { topology, ..Policy::default() },
-            nonce: 0,
+            ..record::tests::record(members)
         }
     }
 

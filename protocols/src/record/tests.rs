@@ -3,7 +3,7 @@ use crate::ids::{FencingToken, HoldName, PodUid};
 use crate::policy::LockPolicy;
 use crate::zone::ZONE_MAX;
 
-fn member(number: u64) -> MemberInfo {
+pub(crate) fn member(number: u64) -> MemberInfo {
     MemberInfo {
         incarnation: Incarnation { pod: PodUid(number.into()), run: 7 },
         name: format!("orders-6c5d8f7b9-{number:05}"),
@@ -32,7 +32,7 @@ fn longest(number: u64) -> MemberInfo {
     }
 }
 
-fn record(members: Vec<MemberInfo>) -> Record {
+pub(crate) fn record(members: Vec<MemberInfo>) -> Record {
     Record {
         version: RECORD_VERSION,
         epoch: Epoch(10),

@@ -113,7 +113,7 @@ opened first, which costs two handshakes of TLS for each pair.
 | 100 | ChangRoberts | 12.2 s | 1.9 s | 0.9 s |
 
 Pods of a cluster share that work among all of them; but a group of more than 50 members had better elect by `ChangRoberts`: the
-operator writes the Event `CostlyElection` where one elects its leader by `Bully` or `SpanningTree`. 256 members in that process
+operator writes the Event `CostlyElection` where one elects its leader by `Bully`, or by `SpanningTree` without zones. 256 members in that process
 ran out of its 20,000 file descriptors. 512 members were run in the simulator alone (`protocols/tests/group/full.rs`): they join,
 a follower dies, and the leader dies.
 

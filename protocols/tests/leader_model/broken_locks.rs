@@ -168,7 +168,7 @@ fn an_entry_that_no_promise_extends_while_its_grant_is_under_way_gives_two_holde
 }
 
 #[test]
-#[ignore = "campaign: 19 s of two cores for itself"]
+#[ignore = "campaign: 19 s of two cores for itself; `cargo xtask check` runs it"]
 fn a_second_reading_of_the_clock_gives_two_holders() {
     breaks(ONE_HOLDER, DEPOSED, |rules| rules.one_reading = false);
 }

@@ -30,21 +30,21 @@ fn two_candidates_a_hand_over_and_a_crash() {
 }
 
 #[test]
-#[ignore = "campaign: 15 s of two cores for itself"]
+#[ignore = "campaign: 15 s of two cores for itself; `cargo xtask check` runs it"]
 fn two_candidates_with_older_writes_and_long_leases() {
     let scope = Scope { unknown: true, restarts_candidacy: true, ..RIVALS };
     holds(scope, &[p::OLDER_WRITE, p::SEALED_REFUSED, p::GRANTED_AFTER_GRACE]);
 }
 
 #[test]
-#[ignore = "campaign: 21 s of two cores for itself"]
+#[ignore = "campaign: 21 s of two cores for itself; `cargo xtask check` runs it"]
 fn promises_of_two_ticks_and_leases_of_three() {
     let scope = Scope { promise: 2, lease: 3, ..RIVALS };
     holds(scope, &[p::CARRIED_RENEWED, p::GRACE_SKIPPED, p::GRANTED_LATER]);
 }
 
 #[test]
-#[ignore = "campaign: 31 s of two cores for itself"]
+#[ignore = "campaign: 31 s of two cores for itself; `cargo xtask check` runs it"]
 fn the_leader_itself_shrinks_a_view_of_four() {
     let scope = Scope {
         founders: Members::of(&[0, 1, 2, 3]),

@@ -76,11 +76,12 @@ fn cost_of(algorithm: ElectionAlgorithm, n: u64, links: impl FnOnce() -> u64) ->
 
 #[cfg(test)]
 mod tests {
-    use conclave_protocols::policy::{Policy, Timing, Topology};
-    use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
-    use conclave_protocols::{Epoch, PodUid};
+    use conclave_protocols::PodUid;
+    use conclave_protocols::policy::{Policy, Topology};
+    use conclave_protocols::record::MemberInfo;
 
     use super::*;
+    use crate::group::sample;
 
     #[test]
     fn an_election_costs_at_best_and_at_worst_what_its_formulas_state() {
@@ -122,34 +123,17 @@ mod tests {
     fn record(topology: Topology, zones: &str, leader: usize) -> Record {
         let incarnation = |number: u128| Incarnation { pod: PodUid(number), run: 1 };
         let member = |(number, zone)| MemberInfo {
-            incarnation: incarnation(number),
-            name: format!("orders-{number}"),
-            addresses: Vec::new(),
-            priority: 0,
-            capacity: 0,
             zone: Some(String::from(zone)).filter(|zone| zone != "-"),
-            seniority: 1,
-            protocol: (1, 1),
+            ..sample::member(incarnation(number), &format!("orders-{number}"))
         };
         Record {
-            version: RECORD_VERSION,
-            epoch: Epoch(1),
-            ceiling: Epoch(4),
-            members: (0..).zip(zones.chars()).map(member).collect(),
             leader: Some(incarnation(leader as u128)),
-            settled: true,
-            closing: false,
-            base_unknown: false,
-            base: Some(Epoch(0)),
-            held: None,
-            timing: Timing::default(),
-            longest_leader_lease: Timing::default().leader_lease,
             policy: Policy {
                 election: ElectionAlgorithm::SpanningTree,
                 topology,
                 ..Policy::default()
             },
-            nonce: 0,
+            ..sample::view((0..).zip(zones.chars()).map(member).collect())
         }
     }
 }

@@ -124,6 +124,10 @@ impl Outbound {
                 Err(End::Final) => return,
                 Err(End::Broken(error)) => debug!(peer = %self.hello.to, %error, "connect"),
             }
+            // Nobody says more to a peer that is known no more, and nobody knows where it is.
+            if self.queue.is_closed() && self.local.roads.addresses(self.hello.to).is_none() {
+                return;
+            }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
             self.drop_what_is_late();

@@ -170,6 +170,21 @@ async fn a_member_is_cut_off_from_some_and_connected_to_others() {
 }
 
 #[tokio::test]
+async fn a_link_to_a_member_that_is_known_no_more_ends_though_something_was_not_heard() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let gone = info(2, listener.local_addr().expect("it is bound"));
+    drop(listener);
+    let before = one.local.tracker.len();
+    one.says(&gone);
+    until("it is tried", || one.failures("unreachable") > 1).await;
+    assert_eq!(one.local.tracker.len(), before + 1);
+    one.links.keep_only(|_| false);
+    until("the end", || one.local.tracker.len() == before).await;
+}
+
+#[tokio::test]
 async fn without_a_certificate_nobody_is_admitted_and_what_is_sent_waits() {
     let authority = authority();
     let mut one = process(1, None).await;

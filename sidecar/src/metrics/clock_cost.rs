@@ -15,8 +15,8 @@ impl ClockCost {
     pub(super) fn new(define: &mut Definitions) -> Self {
         Self(define.seconds(
             "conclave_clock_cpu_seconds_total",
-            "Processor time that the group clock took: clock probes and what is made of them, the messages of its \
-             algorithm, and the clock page.",
+            "Processor time that the group clock took: clock probes and what is made of them, the handling of its \
+             algorithm's messages, and the clock page.",
         ))
     }
 

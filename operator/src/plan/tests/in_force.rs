@@ -1,6 +1,6 @@
 //! What of a specification the members run.
 
-use conclave_protocols::policy::ElectionAlgorithm;
+use conclave_protocols::policy::{ElectionAlgorithm, Topology};
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_changed_specification_is_pending_until_the_members_run_it() {
 /// A group that has grown to so many members by now, or has so many and another policy, and what is announced of its
 /// election.
 fn announced(
-    algorithm: ElectionAlgorithm,
+    (algorithm, topology): (ElectionAlgorithm, Topology),
     before: usize,
     after: usize,
     generation: i64,
@@ -40,6 +40,7 @@ fn announced(
     let mut observed = settled();
     let election = conclave_crds::ElectionSpec { algorithm, ..Default::default() };
     observed.conclave.spec.elections = vec![election];
+    observed.conclave.spec.topology.kind = topology;
     of(&mut observed, before, 1);
     observed.conclave.status = Some(status::status(&observed));
     of(&mut observed, after, generation);
@@ -54,17 +55,18 @@ fn announced(
 #[test]
 fn an_election_that_is_too_costly_for_a_group_is_announced_once() {
     use ElectionAlgorithm::{Bully, ChangRoberts, Ring, SpanningTree};
-    for algorithm in [Bully, SpanningTree] {
-        let notes = announced(algorithm, 50, 51, 1);
+    use Topology::{FullMesh, Zones};
+    for held @ (algorithm, _) in [(Bully, FullMesh), (Bully, Zones), (SpanningTree, FullMesh)] {
+        let notes = announced(held, 50, 51, 1);
         assert_eq!(notes.len(), 1, "{notes:?}");
         let begin = format!("51 members elect their leader by {}, ", algorithm.name());
         assert!(notes[0].starts_with(&begin) && notes[0].contains("`algorithm: ChangRoberts`"));
-        assert_eq!(announced(algorithm, 51, 51, 2).len(), 1, "the policy is another");
+        assert_eq!(announced(held, 51, 51, 2).len(), 1, "the policy is another");
         for (before, after) in [(3, 50), (51, 52), (51, 50)] {
-            assert_eq!(announced(algorithm, before, after, 1), [""; 0], "{before}, {after}");
+            assert_eq!(announced(held, before, after, 1), [""; 0], "{before}, {after}");
         }
     }
-    for algorithm in [Ring, ChangRoberts] {
-        assert_eq!(announced(algorithm, 50, 51, 1), [""; 0]);
+    for held in [(Ring, FullMesh), (ChangRoberts, FullMesh), (SpanningTree, Zones)] {
+        assert_eq!(announced(held, 50, 51, 1), [""; 0]);
     }
 }

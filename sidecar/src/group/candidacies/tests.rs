@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use conclave_protocols::member::{Profile, Term};
-use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass, Timing};
-use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
-use crate::group::Election;
+use crate::group::{Election, sample};
 
 const ME: Incarnation = Incarnation { pod: PodUid(1), run: 7 };
 const OTHER: Incarnation = Incarnation { pod: PodUid(2), run: 7 };
@@ -206,33 +205,14 @@ fn an_election_that_is_not_listed_any_more_ends_when_its_leader_surely_does() {
 }
 
 fn record(epoch: u64) -> Record {
-    let info = MemberInfo {
-        incarnation: OTHER,
-        name: "shop-1".to_owned(),
-        addresses: Vec::new(),
-        priority: 0,
-        capacity: 0,
-        zone: None,
-        seniority: 1,
-        protocol: (1, 1),
-    };
     let algorithm = ElectionAlgorithm::Bully;
     let elections = vec![ElectionPolicy::new("reports", algorithm)];
     Record {
-        version: RECORD_VERSION,
         epoch: Epoch(epoch),
         ceiling: Epoch(epoch + 3),
-        members: vec![info],
         leader: Some(OTHER),
-        settled: true,
-        closing: false,
-        base_unknown: false,
-        base: Some(Epoch(0)),
-        held: None,
-        timing: Timing::default(),
-        longest_leader_lease: Timing::default().leader_lease,
         policy: Policy { elections, ..Policy::default() },
-        nonce: 0,
+        ..sample::view(vec![sample::member(OTHER, "shop-1")])
     }
 }
 

@@ -204,11 +204,10 @@ const MESH: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use conclave_protocols::policy::{Policy, Timing};
-    use conclave_protocols::record::RECORD_VERSION;
-    use conclave_protocols::{Epoch, PodUid};
+    use conclave_protocols::PodUid;
 
     use super::*;
+    use crate::group::sample;
 
     fn member(number: u64) -> Incarnation {
         Incarnation { pod: PodUid(number.into()), run: number }
@@ -216,32 +215,8 @@ mod tests {
 
     /// A view of so many, led by one of them.
     fn view(members: u64, leader: Option<u64>) -> Record {
-        let info = |number| MemberInfo {
-            incarnation: member(number),
-            name: format!("shop-{number}"),
-            addresses: Vec::new(),
-            priority: 0,
-            capacity: 0,
-            zone: None,
-            seniority: number,
-            protocol: (1, 1),
-        };
-        Record {
-            version: RECORD_VERSION,
-            epoch: Epoch(4),
-            ceiling: Epoch(7),
-            members: (0..members).map(info).collect(),
-            leader: leader.map(member),
-            settled: true,
-            closing: false,
-            base_unknown: false,
-            base: Some(Epoch(0)),
-            held: None,
-            timing: Timing::default(),
-            longest_leader_lease: Timing::default().leader_lease,
-            policy: Policy::default(),
-            nonce: 0,
-        }
+        let info = |number| sample::member(member(number), &format!("shop-{number}"));
+        Record { leader: leader.map(member), ..sample::view((0..members).map(info).collect()) }
     }
 
     /// Whom a member probes there.

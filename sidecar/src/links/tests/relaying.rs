@@ -2,9 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use conclave_protocols::Epoch;
-use conclave_protocols::policy::{Policy, Timing, Topology};
-use conclave_protocols::record::{RECORD_VERSION, Record};
+use conclave_protocols::policy::{Policy, Topology};
+use conclave_protocols::record::Record;
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -13,6 +12,7 @@ use tokio_util::codec::Framed;
 
 use super::stranger::{Stranger, hears, says};
 use super::*;
+use crate::group::sample;
 use crate::identity::tests::{PATIENCE, bundle_of, certified};
 use crate::links::crowd::{Crowd, RELAYS};
 use crate::links::relays::{HEAD_START, alone, pass_on};
@@ -126,22 +126,8 @@ impl Zones {
 }
 
 fn view(members: &[MemberInfo]) -> Record {
-    Record {
-        version: RECORD_VERSION,
-        epoch: Epoch(4),
-        ceiling: Epoch(7),
-        leader: None,
-        members: members.to_vec(),
-        settled: true,
-        closing: false,
-        base_unknown: false,
-        base: Some(Epoch(0)),
-        held: None,
-        timing: Timing::default(),
-        longest_leader_lease: Timing::default().leader_lease,
-        policy: Policy { topology: Topology::Zones, ..Policy::default() },
-        nonce: 0,
-    }
+    let policy = Policy { topology: Topology::Zones, ..Policy::default() };
+    Record { policy, ..sample::view(members.to_vec()) }
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ fn who_gave_the_lead_up_is_not_shown_as_the_leader_by_a_late_message() {
     candidacies.stands(member::Leadership::Following(OTHER, NOW));
     candidacies.resign("reports", None, NOW, None).expect("it leads");
     assert_eq!(shown(&candidacies).leadership, Leadership::Electing);
-    let info = MemberInfo { incarnation: ME, ..record(4).members.swap_remove(0) };
+    let info = sample::member(ME, "shop-1");
     let record = Record { members: vec![info], ..record(4) };
     state(&mut candidacies, Some(ME), Some(&record));
     let election = shown(&candidacies);
