@@ -106,3 +106,15 @@ fn beside_probes_each_algorithm_has_a_reading_of_its_own_that_holds() {
         assert!(10 * formula > looks, "{algorithm:?}: {formula} of {looks}");
     }
 }
+
+/// A bound is of a group time that is known.
+#[test]
+fn where_group_time_is_not_known_any_more_messages_have_no_reading() {
+    let mut world = world(0, false);
+    converge(&mut world);
+    let member = &world.members[0];
+    let (raw, mut map) = (member.raw(world.now), member.published);
+    assert!(map.reading(raw).by_messages.is_some());
+    map.void_from = raw;
+    assert_eq!((map.reading(raw).error_ns, map.reading(raw).by_messages), (None, None));
+}
