@@ -104,6 +104,12 @@ pub struct Way {
 }
 
 impl Way {
+    /// Whether it goes by that gateway.
+    #[must_use]
+    pub fn goes_by(&self, gateway: Incarnation) -> bool {
+        self.by == gateway || self.then == Some(gateway)
+    }
+
     /// All ways from one to another in a view; none if it has no zones, or they are neighbours. Who is not in the view yet
     /// is no gateway, unless nobody else of its zone is there.
     #[must_use]

@@ -50,9 +50,9 @@ pub(super) async fn reach(
     last: Option<Way>,
 ) -> Result<(Secure<Line>, Option<Way>), Refusal> {
     let mut ways = local.roads.ways(&local.info, to);
-    let are_neighbours = ways.is_empty();
     ways.sort_by_key(|way| Some(*way) != last);
-    let is_known = last.is_some() && ways.first().copied() == last || local.roads.is_apart(to);
+    let is_known =
+        last.is_some() && ways.first().copied() == last || local.roads.is_apart(&local.info, to);
     let mut ways = ways.into_iter().peekable();
     let mut attempts = FuturesUnordered::from_iter([attempt(local, to, None)]);
     let mut next = Instant::now() + if is_known { Duration::ZERO } else { HEAD_START };
@@ -61,9 +61,7 @@ pub(super) async fn reach(
         tokio::select! {
             Some((way, reached)) = attempts.next() => match reached {
                 Ok(connection) => {
-                    if !are_neighbours {
-                        local.roads.reached(to, way.is_some());
-                    }
+                    local.roads.reached(&local.info, to, way);
                     return Ok((connection, way));
                 }
                 Err(refusal) => {

@@ -1,6 +1,6 @@
 //! Where the others are, and by whom they are reached.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +18,16 @@ struct Known {
     peers: HashMap<Incarnation, MemberInfo>,
     /// The latest view, whose gateways pass on what goes from zone to zone.
     view: Option<Record>,
-    /// The zones whose members are reached through gateways.
-    apart: BTreeSet<Option<String>>,
+    /// How members of each zone were reached.
+    zones: BTreeMap<Option<String>, Zone>,
+}
+
+/// How members of a zone were reached.
+struct Zone {
+    /// A way to the zone.
+    way: Way,
+    /// Whether the latest was reached by gateways. Neighbours say nothing of that.
+    is_apart: bool,
 }
 
 impl Roads {
@@ -51,34 +59,70 @@ impl Roads {
         self.known().peers.get(&peer).map(|info| info.addresses.clone())
     }
 
-    /// The ways to a peer besides the direct one.
+    /// The ways to a peer besides the direct one: those of the topology, and one by which its zone was reached before. Who is a
+    /// gateway changes with the view, and who reaches whom need not change with it.
     pub(super) fn ways(&self, me: &MemberInfo, to: Incarnation) -> Vec<Way> {
         let known = self.known();
         let (Some(view), Some(peer)) = (&known.view, known.peers.get(&to)) else {
             return Vec::new();
         };
-        Way::all(view, me, peer)
-    }
-
-    /// Notes whether a peer was reached through gateways.
-    pub(super) fn reached(&self, peer: Incarnation, relayed: bool) {
-        let known = &mut *self.known();
-        let Some(zone) = known.peers.get(&peer).map(|info| &info.zone) else { return };
-        if relayed {
-            known.apart.insert(zone.clone());
-        } else {
-            known.apart.remove(zone);
+        let mut ways = Way::all(view, me, peer);
+        if view.policy.topology == Topology::FullMesh || me.zone == peer.zone {
+            return ways;
         }
+        let Some(Zone { way, is_apart }) = known.zones.get(&peer.zone) else { return ways };
+        let way = Way { then: way.then.filter(|then| *then != to), ..*way };
+        if way.by != to && known.peers.contains_key(&way.by) && !ways.contains(&way) {
+            // The leader may be dead.
+            let is_last = !is_apart || view.leader.is_some_and(|one| way.goes_by(one));
+            ways.insert(if is_last { ways.len() } else { 0 }, way);
+        }
+        ways
     }
 
-    /// Whether the latest member of a peer's zone that was reached was so through gateways.
-    pub(super) fn is_apart(&self, peer: Incarnation) -> bool {
+    /// Notes by whom a peer was reached, unless it was directly.
+    pub(super) fn reached(&self, me: &MemberInfo, peer: Incarnation, by: Option<Way>) {
+        let known = &mut *self.known();
+        let Some(info) = known.peers.get(&peer) else { return };
+        let name = info.zone.clone();
+        let is_in_zone = |other| known.peers.get(&other).is_some_and(|info| info.zone == name);
+        // Who is reached from another zone reaches all of its own.
+        let by_peer = Way { by: peer, then: None };
+        let last = known.zones.get(&name).filter(|zone| known.peers.contains_key(&zone.way.by));
+        let zone = match by {
+            Some(way) if way.then.is_none() && !is_in_zone(way.by) => {
+                Zone { way: Way { then: Some(peer), ..way }, is_apart: true }
+            }
+            Some(way) => Zone { way, is_apart: true },
+            None => Zone {
+                way: last.map_or(by_peer, |zone| zone.way),
+                is_apart: last.is_some_and(|zone| zone.is_apart) && known.are_neighbours(me, info),
+            },
+        };
+        known.zones.insert(name, zone);
+    }
+
+    /// Whether a peer is no neighbour, and the latest member of its zone that was reached was so through gateways. If none
+    /// was reached yet, another zone stands for it.
+    pub(super) fn is_apart(&self, me: &MemberInfo, peer: Incarnation) -> bool {
         let known = self.known();
-        known.peers.get(&peer).is_some_and(|info| known.apart.contains(&info.zone))
+        let Some(info) = known.peers.get(&peer) else { return false };
+        let lies_apart = known
+            .zones
+            .get(&info.zone)
+            .map_or_else(|| known.zones.values().any(|zone| zone.is_apart), |zone| zone.is_apart);
+        lies_apart && !known.are_neighbours(me, info)
     }
 
     /// Whether members are to pass on what others say to each other.
     pub(super) fn have_gateways(&self) -> bool {
         self.known().view.as_ref().is_some_and(|view| view.policy.topology == Topology::Zones)
+    }
+}
+
+impl Known {
+    /// Whether one is to speak with the other directly alone.
+    fn are_neighbours(&self, one: &MemberInfo, other: &MemberInfo) -> bool {
+        self.view.as_ref().is_none_or(|view| Way::all(view, one, other).is_empty())
     }
 }

@@ -208,6 +208,62 @@ async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
     assert_eq!(zones.relayed(SPEAKER), 6);
 }
 
+/// It joined last, for instance. That it is a gateway opens no way to it.
+#[tokio::test]
+async fn who_is_a_gateway_by_now_is_reached_as_its_zone_was_before() {
+    let mut zones = Zones::new().await;
+    zones.parts(SPEAKER, FAR[0]);
+    for one in [SPEAKER, NEAR[0], NEAR[1]] {
+        zones.parts(one, LISTENER);
+    }
+    zones.says(SPEAKER, FAR[0]);
+    assert_eq!(zones.members[FAR[0]].hears().await, zones.incarnation(SPEAKER));
+    let members = [0, 1, SPEAKER, LISTENER, FAR[1], FAR[0]];
+    let infos = members.map(|member| zones.members[member].info.clone());
+    let next = Record { nonce: 1, ..view(&infos) };
+    for member in &mut zones.members {
+        member.links.go_by(&next);
+    }
+    zones.speaks(SPEAKER).await;
+    assert_eq!(zones.relayed(SPEAKER), 2, "one of the first view passes on");
+    // Gateways of the view too, which it has speak with each other directly.
+    zones.parts(NEAR[1], FAR[0]);
+    for near in NEAR {
+        zones.says(near, FAR[0]);
+        assert_eq!(zones.members[FAR[0]].hears().await, zones.incarnation(near));
+        zones.speaks(near).await;
+    }
+    assert_eq!((zones.relayed(NEAR[0]), zones.relayed(NEAR[1])), (1, 2));
+}
+
+/// Who has found one zone apart does not wait for the direct way to another.
+#[tokio::test]
+async fn one_zone_apart_stands_for_those_that_nobody_has_tried_yet() {
+    let mut zones = Zones::new().await;
+    let (me, other) = (zones.members[SPEAKER].info.clone(), zones.incarnation(LISTENER));
+    let third = MemberInfo { zone: Some("c".to_owned()), ..info(9, me.addresses[0]) };
+    let roads = zones.members[SPEAKER].local.roads.clone();
+    zones.members[SPEAKER].links.meet(&third);
+    let infos: Vec<_> = zones.members.iter().map(|member| member.info.clone()).collect();
+    let more = [third.clone(), info(8, me.addresses[0]), info(7, me.addresses[0])];
+    let c = |info: MemberInfo| MemberInfo { zone: third.zone.clone(), ..info };
+    let all: Vec<_> = infos.into_iter().chain(more.into_iter().rev().map(c)).collect();
+    roads.go_by(&Record { nonce: 1, ..view(&all) });
+    let apart = || [other, third.incarnation].map(|one| roads.is_apart(&me, one));
+    assert_eq!(apart(), [false, false]);
+    zones.parts(SPEAKER, LISTENER);
+    zones.speaks(SPEAKER).await;
+    assert_eq!(apart(), [true, true]);
+    // A neighbour says nothing of its zone, and one that is none is reached as it was.
+    let far = zones.incarnation(FAR[0]);
+    roads.reached(&zones.members[NEAR[0]].info.clone(), far, None);
+    assert_eq!(apart(), [true, true]);
+    roads.reached(&me, third.incarnation, None);
+    assert_eq!(apart(), [true, false]);
+    roads.reached(&me, far, None);
+    assert_eq!(apart(), [false, false]);
+}
+
 #[tokio::test]
 async fn another_gateway_takes_over_from_one_that_dies_or_is_cut_off() {
     for dies in [true, false] {
