@@ -80,7 +80,7 @@ impl Roads {
         ways
     }
 
-    /// Notes by whom a peer was reached, unless it was directly.
+    /// Notes how a peer was reached: by those gateways, or directly.
     pub(super) fn reached(&self, me: &MemberInfo, peer: Incarnation, by: Option<Way>) {
         let known = &mut *self.known();
         let Some(info) = known.peers.get(&peer) else { return };
