@@ -114,6 +114,8 @@ pub struct Answer {
     pub status: u16,
     /// The body; null if it is no JSON.
     pub body: Value,
+    /// How long `curl` waited for it.
+    pub took: Duration,
 }
 
 impl Answer {
@@ -271,14 +273,18 @@ impl<'a> Group<'a> {
     /// `curl` in the application's container of a pod.
     pub fn curl(&self, pod: &Pod, arguments: &[&str], path: &str) -> Result<Answer> {
         let url = format!("http://localhost:7070{path}");
-        let curl = ["curl", "--silent", "--show-error", "--write-out", "\n%{http_code}"];
+        let curl =
+            ["curl", "--silent", "--show-error", "--write-out", "\n%{http_code} %{time_total}"];
         let command = [&curl[..], arguments, &[&url]].concat();
         let text = self.namespace.exec(&pod.name, APPLICATION, &command)?;
         let text = text.trim_end();
-        let (body, status) = text.rsplit_once('\n').unwrap_or(("", text));
+        let (body, written) = text.rsplit_once('\n').unwrap_or(("", text));
+        let (status, took) = written.split_once(' ').unwrap_or((written, ""));
+        let took: f64 = took.parse().with_context(|| format!("no time in {text:?}"))?;
         Ok(Answer {
             status: status.parse().with_context(|| format!("no status in {text:?}"))?,
             body: serde_json::from_str(body).unwrap_or(Value::Null),
+            took: Duration::from_secs_f64(took),
         })
     }
 

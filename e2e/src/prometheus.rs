@@ -51,11 +51,8 @@ impl Prometheus {
     /// Waits until a query has this one answer.
     pub fn await_value(&self, query: &str, expected: &str) -> Result<()> {
         self.await_result(query, |result| {
-            let value = result.first().map(|first| &first["value"][1]);
-            ensure!(
-                value.is_some_and(|value| value == expected),
-                "{query} is not {expected}: {result:?}"
-            );
+            let is_so = matches!(result, [only] if only["value"][1] == expected);
+            ensure!(is_so, "{query} is not {expected}: {result:?}");
             Ok(())
         })
     }
