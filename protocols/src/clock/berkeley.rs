@@ -31,6 +31,8 @@
 //!   know it, as leaders of the other algorithms do ([`beginning`](super::beginning)).
 //! - An exchange that took more than twice as long as the fastest with that member is not averaged,
 //!   and no clock is set by it: once set, a clock can only be slewed.
+//! - A leader states ahead of time how its clock goes. So the daemon plans its own correction in one round of several, and
+//!   keeps what the others bring until then, up to half of the precision. Its clock counts in an average as what it is going to be.
 //! - A clock whose bound and the daemon's cannot both be right is not averaged, nor one that has moved the average by more
 //!   than a raw clock may drift, and than it may be misread ([`sway`](super::sway)).
 //! - A follower keeps what it knows if that is better than what a slow exchange reports to it.
@@ -53,7 +55,7 @@ use super::correction::{ByOthers, Correction, Shown};
 use super::course::Known;
 use super::discipline::VirtualClock;
 use super::estimate::Stamps;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, saturate};
 use super::params::Params;
 use super::rates::as_nanos;
 use super::round::{Own, Round, Sample, Source};
@@ -138,6 +140,8 @@ enum Role {
         sway: Sway,
         /// What it was sent while it has no time.
         beginning: Beginning,
+        /// By how much its clock is still to be corrected when it has done what is planned.
+        pending_ns: i64,
     },
 }
 
@@ -147,7 +151,7 @@ impl Berkeley {
         let role = if view.leader == me {
             let beginning = Beginning::default();
             let (fastest, sway) = (BTreeMap::new(), Sway::default());
-            Role::Daemon { round: None, fastest, sway, beginning }
+            Role::Daemon { round: None, fastest, sway, beginning, pending_ns: 0 }
         } else {
             Role::Follower { answered: None }
         };
@@ -244,9 +248,14 @@ impl Berkeley {
 
     /// "All answered, or too late."
     fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let Role::Daemon { round, beginning, sway, .. } = &mut self.role else { return };
+        let Role::Daemon { round, beginning, sway, pending_ns, .. } = &mut self.role else {
+            return;
+        };
         let Some(round) = round.take() else { return };
-        let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
+        let map = self.clock.map();
+        let bound_ns = map.error_ns(round.sent.0);
+        let ahead_ns = map.slewing_ns(round.sent.0).saturating_add(*pending_ns);
+        let own = Own { id: self.me, ahead_ns: bound_ns.map_or(0, |_| ahead_ns), bound_ns };
         let start = beginning.end(now, self.view, &self.params, &self.clock);
         let start = if own.bound_ns.is_none() { Some(start) } else { None };
         let mean = match start {
@@ -306,20 +315,26 @@ impl Berkeley {
         0
     }
 
-    /// Corrects the daemon's clock. Returns how far ahead of it the average is now.
+    /// Corrects the daemon's clock, and keeps what that cannot take yet. Returns how far ahead of it the average is now.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
         let (map, sent) = (self.clock.map(), round.sent.0);
-        let average_ns = map.now_ns(sent).saturating_add(mean_ns);
-        let error_ns = map.error_ns(sent).map(|own| own.saturating_add(mean_ns.unsigned_abs()));
+        let shown_ns = map.now_ns(sent);
         if round.is_confirmed(self.view) {
             let growth = self.clock.rates(round.sent).leader_growth();
             let error_ns = round.error_by_others(self.view, growth);
             let others = ByOthers { error_ns, contradicts: round.mostly_contradicts(self.view) };
             self.clock.confirm(now, round.sent, mean_ns, others);
         } else {
-            self.clock.steer(now, mean_ns);
+            self.clock.steer(now, (round.sent, mean_ns));
+        }
+        if let Role::Daemon { pending_ns, .. } = &mut self.role {
+            let planned_ns = self.clock.map().shown.last.at(sent).saturating_sub(shown_ns);
+            let most_ns = saturate(i128::from(as_nanos(self.params.precision / 2)));
+            *pending_ns = mean_ns.saturating_sub(planned_ns).clamp(-most_ns, most_ns);
         }
         if round.samples().next().is_some() {
+            let average_ns = shown_ns.saturating_add(mean_ns);
+            let error_ns = map.error_ns(sent).map(|own| own.saturating_add(mean_ns.unsigned_abs()));
             self.note_average(round.sent, (average_ns, mean_ns), error_ns);
         }
         mean_ns

@@ -285,16 +285,16 @@ impl VirtualClock {
         }
     }
 
-    /// A leader's clock is to be moved by so much, while it is not sure that its member still leads.
-    pub(super) fn steer(&mut self, now: LocalTime, delta_ns: i64) {
+    /// A leader's clock is to be moved by so much as of `since`, while it is not sure that its member still leads.
+    pub(super) fn steer(&mut self, now: LocalTime, (since, delta_ns): (LocalTime, i64)) {
         if let Part::Leads { promised, .. } = self.part {
-            self.plan(now.0, promised, delta_ns);
+            self.plan(now.0, promised, (since.0, delta_ns));
             self.map.known.path = self.map.shown;
         }
     }
 
     /// The member of a leader's clock surely led at `since`. Group time runs with it from now on, if that is not too
-    /// early. It is to be moved by so much.
+    /// early. It is to be moved by so much as of then.
     pub(super) fn confirm(
         &mut self,
         now: LocalTime,
@@ -307,7 +307,7 @@ impl VirtualClock {
             Part::Leads { confirmed, error_ns, promised } => {
                 let reigned = since.0.saturating_sub(confirmed.0);
                 let own = error_ns.saturating_sub(share(reigned, self.rates.shed()));
-                self.plan(now.0, promised, delta_ns);
+                self.plan(now.0, promised, (since.0, delta_ns));
                 self.lead(now, since.max(confirmed), others.judge(own));
             }
             Part::Waits { from } if now >= from => {
@@ -425,7 +425,7 @@ impl VirtualClock {
 
     /// Plans a leader's course: nothing that was stated of it becomes untrue, and it is slow. While it does what was
     /// planned before, nothing else is planned, unless that takes long.
-    fn plan(&mut self, now: u64, promised: u64, delta_ns: i64) {
+    fn plan(&mut self, now: u64, promised: u64, (since, delta_ns): (u64, i64)) {
         let shown = &mut self.map.shown;
         let switch = promised.max(now.saturating_add(AHEAD_NS));
         let first = match now {
@@ -436,7 +436,7 @@ impl VirtualClock {
             }
             _ => return,
         };
-        let target = Line::straight(now, shown.at(now).saturating_add(delta_ns));
+        let target = Line::straight(since, shown.at(since).saturating_add(delta_ns));
         let slew = ppb(self.rates.lead_slew());
         *shown = joined(first, switch, SPREAD_NS, slew, &Course::even(target));
     }

@@ -30,8 +30,8 @@ impl Rates {
 
     /// How fast the daemon slews, 3/2 ρ. It is slower than its followers, because every bound has to
     /// allow for it. Against the raw clock of the daemon, the average of the group runs off by at
-    /// most 2ρ (n - 1)/n; where that is more than 3/2 ρ, the daemon stays behind the average by a
-    /// fixed amount and not by a growing one, since the average takes its clock in.
+    /// most 2ρ (n - 1)/n; where that is more than 3/2 ρ, the daemon stays behind a mean by a fixed
+    /// amount and not by a growing one, since the mean takes its clock in.
     pub fn lead_slew(self) -> u64 {
         (self.drift * 3 / 2).min(self.slew)
     }

@@ -11,7 +11,7 @@ use super::exchange::Offset;
 use super::intersection::Interval;
 use super::params::Params;
 use super::rates::{as_nanos, share};
-use super::sway::{Read, Sway};
+use super::sway::Sway;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -72,6 +72,8 @@ pub(super) struct Sample {
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     pub(super) id: MemberId,
+    /// How far ahead of what it shows it is going to be: by as much others were corrected beside their differences.
+    pub(super) ahead_ns: i64,
     /// The bound that it had when it sent its polls; nothing if it was never synchronised.
     pub(super) bound_ns: Option<u64>,
 }
@@ -110,10 +112,9 @@ impl Sample {
 
 impl Sample {
     /// The clock as one to be averaged.
-    fn read(&self, params: &Params) -> Read {
-        let read_ns = self.offset.error_ns;
-        let error_ns = own_interval(self.claimed_ns, params).saturating_add(read_ns);
-        Read { clock: Candidate { ns: self.offset.ns, error_ns }, error_ns: read_ns }
+    fn read(&self, params: &Params) -> Candidate {
+        let own = own_interval(self.claimed_ns, params);
+        Candidate { ns: self.offset.ns, error_ns: own.saturating_add(self.offset.error_ns) }
     }
 }
 
@@ -154,7 +155,6 @@ impl Round {
     /// The average of all clocks, by a daemon that begins group time.
     pub(super) fn average_of_all(&self, own: Own, params: &Params) -> Option<Mean> {
         let clocks = self.read(own, params, |sample| !sample.is_vague);
-        let clocks = clocks.into_iter().map(|(id, read)| (id, read.clock)).collect();
         average(params.averaging, &clocks, as_nanos(params.gamma), own.id)
     }
 
@@ -179,11 +179,11 @@ impl Round {
         own: Own,
         params: &Params,
         counts: impl Fn(&Sample) -> bool,
-    ) -> BTreeMap<MemberId, Read> {
+    ) -> BTreeMap<MemberId, Candidate> {
         let others = self.samples.iter().filter(|(_, sample)| counts(sample));
         let others = others.map(|(id, sample)| (*id, sample.read(params)));
-        let clock = Candidate { ns: 0, error_ns: own_interval(own.bound_ns, params) };
-        others.chain([(own.id, Read { clock, error_ns: 0 })]).collect()
+        let clock = Candidate { ns: own.ahead_ns, error_ns: own_interval(own.bound_ns, params) };
+        others.chain([(own.id, clock)]).collect()
     }
 
     /// What a daemon without a time found group time to be, so far ahead of its clock, and whose clocks agree.

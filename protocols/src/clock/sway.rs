@@ -3,8 +3,9 @@
 //! The rules of averaging look at one round. A clock that is read a little ahead in every round would move the average
 //! without end. So the daemon measures how far each member moves it: the average less the average without that member.
 //! A member that takes its corrections moves it by the drift of its raw clock, and by the error of a reading. That error
-//! does not add up: the clock is corrected by what was read, and the next reading begins there. A member that moves the
-//! average by more is an outlier in that round, whatever bound it states, and stays one until a reading finds its clock
+//! does not add up: every round corrects the clock by what was read, and the next reading begins there. Twice the precision
+//! is allowed for it. A member that moves the average by more is an outlier in that round, whatever bound it states, and
+//! stays one until a reading finds its clock
 //! where the correction puts it. If most members were outliers, the daemon's own clock may be the one that is wrong, or the
 //! clocks were never compared before: then all are averaged, as the rule has it.
 
@@ -34,77 +35,84 @@ struct Room {
     back_ns: i64,
 }
 
-/// A clock as the daemon read it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
-    pub(super) clock: Candidate,
-    /// How badly it was read: half of the round trip.
-    pub(super) error_ns: u64,
-}
-
 impl Sway {
     /// The average of these clocks, one of them that of the daemon `me`, at a raw reading.
     pub(super) fn average(
         &mut self,
         now: LocalTime,
-        read: &BTreeMap<MemberId, Read>,
+        all: &BTreeMap<MemberId, Candidate>,
         (me, view): (MemberId, View),
         params: &Params,
     ) -> Option<Mean> {
-        let of = |clocks: &BTreeMap<MemberId, Candidate>| {
-            average(params.averaging, clocks, as_nanos(params.gamma), me)
-        };
-        let all: BTreeMap<_, _> = read.iter().map(|(id, one)| (*id, one.clock)).collect();
         if all.len() > MEASURED {
-            return of(&all);
+            return average(params.averaging, all, as_nanos(params.gamma), me);
         }
-        let rooms: BTreeMap<_, _> = read
-            .iter()
-            .filter(|(id, _)| **id != me)
-            .map(|(id, one)| (*id, self.room(*id, now, one.error_ns, params)))
-            .collect();
-        let mut clocks = all.clone();
-        loop {
-            let mean = of(&clocks)?;
-            let part = part_of(params.averaging, clocks.len());
-            let pull = |id: &MemberId| {
-                let mut others = clocks.clone();
-                others.remove(id);
-                let without_ns = of(&others).map_or(0, |others| others.ns);
-                mean.ns.saturating_sub(without_ns).saturating_mul(part)
-            };
-            let moved: BTreeMap<_, _> = rooms
-                .keys()
-                .filter(|id| clocks.contains_key(id))
-                .map(|id| (*id, pull(id)))
-                .collect();
-            let beyond =
-                moved.iter().filter_map(|(id, ns)| Some((rooms.get(id)?.beyond(*ns), *id)));
-            if let Some((1.., id)) = beyond.max() {
-                clocks.remove(&id);
-                continue;
-            }
-            if is_most(all.len() - clocks.len(), all.len() - 1, view) {
-                return of(&all);
-            }
-            for (id, room) in &rooms {
-                let left = moved.get(id).map(|ns| room.after(*ns));
-                let before = self.rooms.get(id).copied().unwrap_or(*room);
-                self.rooms.insert(*id, left.unwrap_or(Room { since: now, ..before }));
-            }
-            return Some(mean);
+        let others = all.keys().filter(|id| **id != me);
+        let rooms = others.map(|id| (*id, self.room(*id, now, all.len(), params))).collect();
+        let round = Limits { me, params, rooms };
+        let (mut clocks, mut moves) = (all.clone(), round.moves(all)?);
+        while let Some(id) = round.furthest_beyond(&moves) {
+            clocks.remove(&id);
+            moves = round.moves(&clocks)?;
         }
+        if is_most(all.len() - clocks.len(), all.len() - 1, view) {
+            return round.mean(all);
+        }
+        for (id, room) in &round.rooms {
+            let left = moves.get(id).map(|ns| room.after(*ns));
+            let before = self.rooms.get(id).copied().unwrap_or(*room);
+            self.rooms.insert(*id, left.unwrap_or(Room { since: now, ..before }));
+        }
+        round.mean(&clocks)
     }
 
-    /// What is left to a member that was read with such an error.
-    fn room(&self, id: MemberId, now: LocalTime, error_ns: u64, params: &Params) -> Room {
-        let misread = error_ns.max(as_nanos(params.precision)).saturating_mul(2);
-        let most_ns = saturate(i128::from(misread));
+    /// What is left to a member: no more than twice the precision, and no more than all the others can follow in one round.
+    /// What a member moves the average by beyond that would be charged to it, and not come about.
+    fn room(&self, id: MemberId, now: LocalTime, clocks: usize, params: &Params) -> Room {
+        let (precision, interval) = (as_nanos(params.precision), as_nanos(params.interval()));
+        let slewed = share(interval, params.rates().slew());
+        let all_slewed = slewed.saturating_mul(u64::try_from(clocks).unwrap_or(u64::MAX));
+        let most_ns = saturate(i128::from(precision.saturating_mul(2).min(all_slewed)));
         let new = Room { since: now, ahead_ns: most_ns, back_ns: most_ns };
         let room = self.rooms.get(&id).copied().unwrap_or(new);
         let grown = share(now.0.saturating_sub(room.since.0), params.rates().apart());
         let more = |ns: i64| ns.saturating_add_unsigned(grown).min(most_ns);
         Room { since: now, ahead_ns: more(room.ahead_ns), back_ns: more(room.back_ns) }
+    }
+}
+
+/// What each member but the daemon `me` has left in a round.
+struct Limits<'a> {
+    me: MemberId,
+    params: &'a Params,
+    rooms: BTreeMap<MemberId, Room>,
+}
+
+impl Limits<'_> {
+    fn mean(&self, clocks: &BTreeMap<MemberId, Candidate>) -> Option<Mean> {
+        average(self.params.averaging, clocks, as_nanos(self.params.gamma), self.me)
+    }
+
+    /// How far each of these members moves the average of these clocks. Nothing if they have none.
+    fn moves(&self, clocks: &BTreeMap<MemberId, Candidate>) -> Option<BTreeMap<MemberId, i64>> {
+        let mean = self.mean(clocks)?;
+        let own_ns = clocks.get(&self.me).map_or(0, |own| own.ns);
+        let part = part_of(self.params.averaging, clocks.len());
+        let pull = |id: &MemberId| {
+            let mut others = clocks.clone();
+            others.remove(id);
+            let without_ns = self.mean(&others).map_or(own_ns, |others| others.ns);
+            mean.ns.saturating_sub(without_ns).saturating_mul(part)
+        };
+        let members = clocks.keys().filter(|id| **id != self.me);
+        Some(members.map(|id| (*id, pull(id))).collect())
+    }
+
+    /// Who moves the average by more than it has left, and by the most more.
+    fn furthest_beyond(&self, moves: &BTreeMap<MemberId, i64>) -> Option<MemberId> {
+        let beyond =
+            moves.iter().filter_map(|(id, ns)| Some((self.rooms.get(id)?.beyond(*ns), *id)));
+        beyond.max().filter(|(beyond, _)| *beyond > 0).map(|(_, id)| id)
     }
 }
 

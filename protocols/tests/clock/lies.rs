@@ -6,7 +6,7 @@ use conclave_protocols::random::Random;
 use crate::world::between;
 
 /// How a member lies about its clock.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Lie {
     /// By a little or by a lot, and with whatever bound.
     Anything,
@@ -14,11 +14,21 @@ pub(crate) enum Lie {
     Widely,
     /// In every message: that it is ahead of the leader's clock by so many nanoseconds, and with this bound.
     Ahead(i64, u64),
+    /// The same, but in each round of Berkeley's algorithm the next one of these, over and over.
+    Cycle(&'static [i64], u64),
+    /// The same, but the first of these in the rounds in which the leader's clock takes a correction, the second in the rest.
+    Turning([i64; 2], u64),
 }
 
 impl Lie {
-    /// Changes what a message states of the clock of its sender, which is so far behind that of the leader.
-    pub(crate) fn distort(self, random: &mut Random, behind_ns: i64, message: &mut AnyMessage) {
+    /// Changes what a message states of the clock of its sender, which is so far behind that of the leader; and
+    /// whether that takes a correction now.
+    pub(crate) fn distort(
+        self,
+        random: &mut Random,
+        (behind_ns, turns): (i64, bool),
+        message: &mut AnyMessage,
+    ) {
         let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
         let bounds = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
         let (off, bound, stratum) = match self {
@@ -28,10 +38,18 @@ impl Lie {
             }
             Self::Widely => (HOUR_NS, Some(2 * HOUR_NS.unsigned_abs()), 2),
             Self::Ahead(off, bound) => (behind_ns.saturating_add(off), Some(bound), 2),
+            Self::Turning(off, bound) => {
+                let off = if turns { off[0] } else { off[1] };
+                (behind_ns.saturating_add(off), Some(bound), 2)
+            }
+            Self::Cycle(offs, bound) => {
+                let off = offs[usize::try_from(round_of(message)).expect("few") % offs.len()];
+                (behind_ns.saturating_add(off), Some(bound), 2)
+            }
         };
         let mut root = || match self {
             Self::Anything => random.up_to(1_000_000),
-            Self::Widely | Self::Ahead(..) => 0,
+            Self::Widely | Self::Ahead(..) | Self::Cycle(..) | Self::Turning(..) => 0,
         };
         match message {
             AnyMessage::Berkeley(berkeley::Message::Answer {
@@ -57,6 +75,14 @@ impl Lie {
             }
             AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
         }
+    }
+}
+
+/// That of an answer of Berkeley's algorithm.
+fn round_of(message: &AnyMessage) -> u64 {
+    match message {
+        AnyMessage::Berkeley(berkeley::Message::Answer { round, .. }) => *round,
+        AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => 0,
     }
 }
 

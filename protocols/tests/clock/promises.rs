@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_protocols::random::Random;
 
 use crate::lies::choice;
-use crate::weather::{converge, kept};
-use crate::world::{MS, SECOND, World, between, wander_ppb};
+use crate::weather::{converge, kept, wander_ppb};
+use crate::world::{MS, SECOND, World, between};
 
 const SEEDS: u64 = 60;
 

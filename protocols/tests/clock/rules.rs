@@ -281,7 +281,7 @@ fn a_daemon_without_a_time_goes_by_those_who_know_it_badly_and_not_by_one_that_l
 fn a_slow_exchange_is_not_averaged() {
     let mut group = polling(kept(0));
     tell(&mut group, 0, answer(1, 0));
-    let sent = tell(&mut group, 100_000_000, answer(2, 60 * MS));
+    let sent = tell(&mut group, 100_000_000, answer(2, 51 * MS));
     assert_eq!(sent.len(), 2);
     tell(&mut group, SECOND, Input::Timer(Timer::Round));
     let verdict = |group: &Group| group.members[0].sources()[&MemberId(2)].verdict;
@@ -290,7 +290,7 @@ fn a_slow_exchange_is_not_averaged() {
         [(2, 40_000_000, Verdict::Averaged), (3, 100_000_000, Verdict::Vague)]
     {
         let begin = (round - 1) * SECOND;
-        let now = group.members[0].clock().map().now_ns(begin + delay);
+        let now = group.members[0].clock().map().now_ns(begin + delay / 2);
         for (from, at) in [(1, begin), (2, begin + delay)] {
             let message = Message::Answer { round, reading_ns: now, error_ns: Some(0) };
             tell(&mut group, at, Input::Message { from: MemberId(from), message });

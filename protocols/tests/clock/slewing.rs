@@ -184,7 +184,7 @@ fn a_plan_that_takes_long_is_made_anew_on_its_way() {
     assert!(ahead > 8 * MS, "{ahead}");
     let before = world.daemon.clock().map();
     let behind = world.round(4_500_000_000, -18);
-    assert!(behind < -8 * MS, "{behind}");
+    assert!(behind < -4 * MS, "{behind}");
     let after = world.daemon.clock().map();
     let promised = 2 * SECOND + 3_250_000_000;
     for raw in [4_500_000_000, 5 * SECOND, promised] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::clock::{Params, State};
+use conclave_protocols::clock::{Assumptions, Link, Params, State};
 use conclave_protocols::policy::{Averaging, ClockAlgorithm, ClockPolicy};
 use conclave_protocols::random::Random;
 
@@ -201,4 +201,18 @@ fn a_living_group_changes_how_its_clocks_are_kept_without_a_step() {
         let most = i64::try_from(world.now - begun).expect("small") / 5_000;
         assert!(passed.abs() < most, "seed {seed}: {passed} ns more");
     }
+}
+
+/// By how many parts per billion the rate of a clock that wanders differs from its usual one: two differ by twice that,
+/// which is less than their link allows for. Half of the seeds have clocks as the usual policy allows for them.
+pub(crate) fn wander_ppb(seed: u64) -> i64 {
+    if seed.is_multiple_of(2) { 45 } else { 7_450 }
+}
+
+/// What the probes of two such clocks say.
+pub(crate) fn link(seed: u64, params: Params) -> Link {
+    let max_drift_ppm = params.max_drift_ppm;
+    let wander_ppb = 2 * wander_ppb(seed).unsigned_abs() + 100;
+    let assumptions = Assumptions { max_drift_ppm, wander_ppb, min_delay_ns: 0, stamp_slack_ns: 4 };
+    Link::new(assumptions, Duration::from_secs(60))
 }

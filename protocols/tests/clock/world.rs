@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::clock::{
-    AnyClock, AnyMessage, AnyTimer, Assumptions, ClockMap, Event, GroupClock, Link, Params, Source,
-    Transfer, VirtualClock,
+    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, Link, Params, Source, Transfer,
+    VirtualClock,
 };
 use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
@@ -16,17 +16,12 @@ use conclave_protocols::{
 
 use crate::lies::Lie;
 use crate::stated::goes_on;
+use crate::weather::link;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 /// How often members probe the leader.
 const PROBE: u64 = 250 * MS;
-/// By how many parts per billion the rate of a clock that wanders differs from its usual one: two differ by twice that,
-/// which is less than their link allows for. Half of the seeds have clocks as the usual policy allows for them.
-pub(crate) fn wander_ppb(seed: u64) -> i64 {
-    if seed.is_multiple_of(2) { 45 } else { 7_450 }
-}
-
 const PERIOD: u64 = 20 * SECOND;
 
 /// A number from `low` to `high`.
@@ -54,6 +49,8 @@ pub(crate) struct Member {
     pub(crate) island: u32,
     /// What it states of its clock, if that is not the truth.
     pub(crate) lies: Option<Lie>,
+    /// By how much longer what it sends and what it is sent is under way.
+    pub(crate) slow_ns: u64,
     /// Its raw clock's rate wanders by so many parts per billion on either side, from that moment of the period on.
     pub(crate) wanders: Option<(i64, u64)>,
     /// Until then it does nothing, and what comes waits.
@@ -118,6 +115,8 @@ pub(crate) struct World {
     pub(crate) probes: bool,
     /// Whether a probe takes less than two microseconds, and not up to 160.
     pub(crate) is_quick: bool,
+    /// Whether no message is lost, comes twice, or is slow.
+    pub(crate) is_calm: bool,
     /// How often something happened that a run is about.
     pub(crate) seen: BTreeMap<&'static str, u64>,
     /// How many messages of each name were sent.
@@ -179,6 +178,7 @@ impl World {
                 is_sealed: true,
                 island: 0,
                 lies: None,
+                slow_ns: 0,
                 wanders: None,
                 frozen_until: 0,
                 made: None,
@@ -202,6 +202,7 @@ impl World {
             probe_cuts: BTreeSet::new(),
             probes,
             is_quick: false,
+            is_calm: false,
             seen: BTreeMap::new(),
             sent,
             random,
@@ -453,18 +454,24 @@ impl World {
     fn send(&mut self, from: usize, to: usize, epoch: u64, message: &AnyMessage) {
         *self.sent.entry(message.name()).or_default() += 1;
         let copies = match self.random.up_to(10) {
+            _ if self.is_calm => 1,
             0 => 0,
             1 => 2,
             _ => 1,
         };
         for _ in 0..copies {
             let usual = if (from + to).is_multiple_of(2) == (from < to) { 20_000 } else { 700_000 };
-            let slow = if self.random.up_to(20) == 0 { 400 * MS } else { 100_000 };
-            let delay = usual + self.random.up_to(slow);
+            let is_slow = self.random.up_to(20) == 0 && !self.is_calm;
+            let slow = if is_slow { 400 * MS } else { 100_000 };
+            let far = self.members[from].slow_ns + self.members[to].slow_ns;
+            let delay = usual + self.random.up_to(slow) + far;
             let mut message = message.clone();
             if let Some(lie) = self.members[from].lies {
-                let behind_ns = self.read(self.members[from].leader) - self.read(from);
-                lie.distort(&mut self.random, behind_ns, &mut message);
+                let leader = self.members[from].leader;
+                let behind_ns = self.read(leader) - self.read(from);
+                let leads = &self.members[leader];
+                let turns = leads.raw(self.now) >= leads.published.shown.last.raw;
+                lie.distort(&mut self.random, (behind_ns, turns), &mut message);
             }
             self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
         }
@@ -479,13 +486,6 @@ impl World {
         self.count += 1;
         self.queue.insert((at, self.count), happening);
     }
-}
-
-fn link(seed: u64, params: Params) -> Link {
-    let max_drift_ppm = params.max_drift_ppm;
-    let wander_ppb = 2 * wander_ppb(seed).unsigned_abs() + 100;
-    let assumptions = Assumptions { max_drift_ppm, wander_ppb, min_delay_ns: 0, stamp_slack_ns: 4 };
-    Link::new(assumptions, Duration::from_secs(60))
 }
 
 fn id(member: usize) -> MemberId {

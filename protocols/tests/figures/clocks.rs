@@ -139,13 +139,16 @@ impl Run {
         let reading =
             |(id, member): (usize, &AnyClock)| member.clock().map().reading(self.raw(id).0);
         let readings: Vec<_> = self.members.iter().enumerate().map(reading).collect();
-        // The daemon's own clock comes to the average when what it has stated of itself is over.
-        let (count, members) = (i64::try_from(readings.len()).expect("a few"), &readings);
+        let (last, others) = readings.split_last().expect("members");
         let right = match self.members.last().expect("members") {
-            AnyClock::Berkeley(_) => members.iter().map(|one| one.now_ns / count).sum(),
-            AnyClock::Cristian(_) | AnyClock::Ntp(_) => members.last().expect("members").now_ns,
+            // The daemon's own clock comes to the average when what it has stated of itself is over.
+            AnyClock::Berkeley(_) => {
+                let own_ns = last.by_messages.expect("it averaged").now_ns;
+                let count = i64::try_from(readings.len()).expect("a few");
+                others.iter().map(|one| one.now_ns).chain([own_ns]).map(|ns| ns / count).sum()
+            }
+            AnyClock::Cristian(_) | AnyClock::Ntp(_) => last.now_ns,
         };
-        let others = &members[..members.len() - 1];
         Found {
             messages: self.sent.values().sum(),
             sent: self.sent,
