@@ -6,8 +6,9 @@
 //! does not add up: every round corrects the clock by what was read, and the next reading begins there. Twice the precision
 //! is allowed for it. A member that moves the average by more is an outlier in that round, whatever bound it states, and
 //! stays one until a reading finds its clock
-//! where the correction puts it. If most members were outliers, the daemon's own clock may be the one that is wrong, or the
-//! clocks were never compared before: then all are averaged, as the rule has it.
+//! where the correction puts it. If most members are outliers and agree with one another, the daemon's own clock is the one
+//! that is wrong, and they are averaged with it. If they do not agree, they were misread: those that are left are averaged.
+//! Where the clocks of a view are compared for the first time, all are averaged, as the rule has it.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +57,16 @@ impl Sway {
             moves = round.moves(&clocks)?;
         }
         if is_most(all.len() - clocks.len(), all.len() - 1, view) {
-            return round.mean(all);
+            if self.rooms.is_empty() {
+                self.rooms = round.rooms.clone();
+                return round.mean(all);
+            }
+            let outliers = all.iter().filter(|(id, _)| !clocks.contains_key(id));
+            let mut agreeing = round.agreeing(outliers.map(|(id, one)| (*id, *one)).collect());
+            if is_most(agreeing.len(), all.len() - 1, view) {
+                agreeing.extend(all.get_key_value(&me));
+                return round.mean(&agreeing);
+            }
         }
         for (id, room) in &round.rooms {
             let left = moves.get(id).map(|ns| room.after(*ns));
@@ -66,13 +76,14 @@ impl Sway {
         round.mean(&clocks)
     }
 
-    /// What is left to a member: no more than twice the precision, and no more than all the others can follow in one round.
+    /// What is left to a member: no more than twice the precision, and no more than the others can follow in one round.
     /// What a member moves the average by beyond that would be charged to it, and not come about.
     fn room(&self, id: MemberId, now: LocalTime, clocks: usize, params: &Params) -> Room {
-        let (precision, interval) = (as_nanos(params.precision), as_nanos(params.interval()));
-        let slewed = share(interval, params.rates().slew());
-        let all_slewed = slewed.saturating_mul(u64::try_from(clocks).unwrap_or(u64::MAX));
-        let most_ns = saturate(i128::from(precision.saturating_mul(2).min(all_slewed)));
+        let slewed_ns = share(as_nanos(params.max_interval), params.rates().slew());
+        let slewed_ns =
+            saturate(i128::from(slewed_ns)).saturating_mul(part_of(params.averaging, clocks));
+        let misread_ns = saturate(i128::from(as_nanos(params.precision).saturating_mul(2)));
+        let most_ns = misread_ns.min(slewed_ns);
         let new = Room { since: now, ahead_ns: most_ns, back_ns: most_ns };
         let room = self.rooms.get(&id).copied().unwrap_or(new);
         let grown = share(now.0.saturating_sub(room.since.0), params.rates().apart());
@@ -91,6 +102,14 @@ struct Limits<'a> {
 impl Limits<'_> {
     fn mean(&self, clocks: &BTreeMap<MemberId, Candidate>) -> Option<Mean> {
         average(self.params.averaging, clocks, as_nanos(self.params.gamma), self.me)
+    }
+
+    /// The most of these clocks that are within twice the precision of one another.
+    fn agreeing(&self, clocks: BTreeMap<MemberId, Candidate>) -> BTreeMap<MemberId, Candidate> {
+        let within_ns = as_nanos(self.params.precision).saturating_mul(2);
+        let mean = average(Averaging::LargestSet, &clocks, within_ns, self.me);
+        let is_one = |id: &MemberId| mean.as_ref().is_some_and(|mean| mean.of.contains(id));
+        clocks.into_iter().filter(|(id, _)| is_one(id)).collect()
     }
 
     /// How far each of these members moves the average of these clocks. Nothing if they have none.

@@ -1,5 +1,7 @@
 //! A member that tells the same lie in every message: how far it moves group time in total.
 
+use std::time::Duration;
+
 use conclave_protocols::clock::Params;
 use conclave_protocols::policy::{Averaging, ClockAlgorithm, ClockPolicy};
 use conclave_protocols::random::Random;
@@ -18,8 +20,11 @@ const MISREAD_NS: u64 = 200_000;
 /// Five members by the usual policy, whose raw clocks run alike, so that group time runs as they do. They have agreed. The
 /// messages of the one that will lie take longer, either way.
 fn alike(seed: u64, (algorithm, averaging): (ClockAlgorithm, Averaging), slow_ns: u64) -> World {
-    let policy = ClockPolicy { averaging, ..ClockPolicy::default() };
-    let kept = Kept { algorithm, params: Params::from(&policy) };
+    alike_by(&ClockPolicy { algorithm, averaging, ..ClockPolicy::default() }, seed, slow_ns)
+}
+
+fn alike_by(policy: &ClockPolicy, seed: u64, slow_ns: u64) -> World {
+    let kept = Kept { algorithm: policy.algorithm, params: Params::from(policy) };
     let mut random = Random::new(seed);
     let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
     let mut world = World::new(seed, kept, &[0; 5], &off);
@@ -109,7 +114,7 @@ fn lies_that_follow_one_another_change_the_rate_no_more_than_a_clock_that_drifts
         let turning = TURNING.map(|lies| (0, Lie::Turning(lies, 20 * MS)));
         for (slow_ns, lies) in cycles.into_iter().chain(turning) {
             let mut world = alike(1, (ClockAlgorithm::Berkeley, averaging), slow_ns);
-            world.is_calm = true;
+            world.calm = Some(100_000);
             world.members[LIAR].lies = Some(lies);
             displaced(&mut world);
             let off = displaced(&mut world);
@@ -119,5 +124,39 @@ fn lies_that_follow_one_another_change_the_rate_no_more_than_a_clock_that_drifts
                 "{averaging:?}, late by {slow_ns} ns, {lies:?}: it moves it by {off} ns of {most}"
             );
         }
+    }
+}
+
+/// Twice this precision is more than the others can follow in a round. What a member moves the average by beyond that, and
+/// takes back in small steps, is not allowed for.
+#[test]
+fn a_coarse_precision_leaves_a_liar_no_more() {
+    let policy = ClockPolicy { precision: Duration::from_millis(5), ..ClockPolicy::default() };
+    for lies in [&[-7_500_000, 5_000_000, 5_000_000], &[-5_000_000, 2_500_000, 2_500_000]] {
+        let mut world = alike_by(&policy, 1, 0);
+        world.calm = Some(100_000);
+        world.members[LIAR].lies = Some(Lie::Cycle(lies, 20 * MS));
+        displaced(&mut world);
+        let off = displaced(&mut world);
+        let most = (5 * MS / 2 + DRIFTED_NS) / 5 + MISREAD_NS;
+        assert!(off < most, "{lies:?}: it moves it by {off} ns of {most}");
+    }
+}
+
+/// One message takes so much longer than another that each clock is misread by more than is left to it, now and then. Then it
+/// counts for nothing, and the others go on without it; all are not averaged for that.
+#[test]
+fn a_lie_moves_nobody_further_where_clocks_are_misread() {
+    for (late_ns, most_ns) in [(3 * MS, 6 * MS), (5 * MS, 10 * MS)] {
+        let mut world = alike(0, (ClockAlgorithm::Berkeley, Averaging::LargestSet), 0);
+        world.calm = Some(most_ns);
+        world.members.iter_mut().for_each(|member| member.slow_ns = late_ns / 2);
+        // Exchanges were faster in the view before.
+        world.change_view(2, 4, &[0, 1, 2, 3, 4]);
+        world.members[LIAR].lies = Some(Lie::Ahead(12_000_000, 20 * MS));
+        displaced(&mut world);
+        let off = displaced(&mut world);
+        let most = (2 * PRECISION_NS + DRIFTED_NS) / 3 + most_ns / 2;
+        assert!(off < most, "{most_ns} ns more or less: it moves it by {off} ns of {most}");
     }
 }

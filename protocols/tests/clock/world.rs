@@ -115,8 +115,8 @@ pub(crate) struct World {
     pub(crate) probes: bool,
     /// Whether a probe takes less than two microseconds, and not up to 160.
     pub(crate) is_quick: bool,
-    /// Whether no message is lost, comes twice, or is slow.
-    pub(crate) is_calm: bool,
+    /// If no message is lost, comes twice, or is slow: by how much one takes longer than another at most.
+    pub(crate) calm: Option<u64>,
     /// How often something happened that a run is about.
     pub(crate) seen: BTreeMap<&'static str, u64>,
     /// How many messages of each name were sent.
@@ -202,7 +202,7 @@ impl World {
             probe_cuts: BTreeSet::new(),
             probes,
             is_quick: false,
-            is_calm: false,
+            calm: None,
             seen: BTreeMap::new(),
             sent,
             random,
@@ -454,15 +454,15 @@ impl World {
     fn send(&mut self, from: usize, to: usize, epoch: u64, message: &AnyMessage) {
         *self.sent.entry(message.name()).or_default() += 1;
         let copies = match self.random.up_to(10) {
-            _ if self.is_calm => 1,
+            _ if self.calm.is_some() => 1,
             0 => 0,
             1 => 2,
             _ => 1,
         };
         for _ in 0..copies {
             let usual = if (from + to).is_multiple_of(2) == (from < to) { 20_000 } else { 700_000 };
-            let is_slow = self.random.up_to(20) == 0 && !self.is_calm;
-            let slow = if is_slow { 400 * MS } else { 100_000 };
+            let is_slow = self.random.up_to(20) == 0;
+            let slow = self.calm.unwrap_or(if is_slow { 400 * MS } else { 100_000 });
             let far = self.members[from].slow_ns + self.members[to].slow_ns;
             let delay = usual + self.random.up_to(slow) + far;
             let mut message = message.clone();
