@@ -1,22 +1,22 @@
 //! The product on the cluster, as a user has it: the chart installed, a group, pods with the
 //! sidecar, and `curl` in the application's container.
 
-use std::collections::BTreeMap;
+mod witness;
+
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_protocols::history::{ClaimNumber, History, Operation};
 use serde_json::{Value, json};
 
 use crate::binaries::{self, Binary};
-use crate::boottime::Boottime;
 use crate::cluster::{Cluster, Namespace, Pod};
 use crate::traces::{self, Traces};
-use crate::{cache, command, image, second_opinion, wait};
+use crate::{cache, command, image, wait};
+use witness::Witness;
 
 /// The release and the namespace of the operator.
 pub const RELEASE: &str = "conclave";
@@ -87,24 +87,6 @@ pub struct Group<'a> {
     witness: Witness,
     /// What its sidecars log.
     log: &'static str,
-}
-
-/// What was answered to a test about locks. It is checked when the group is no longer needed.
-#[derive(Debug)]
-struct Witness {
-    begun: Boottime,
-    /// Whether applications go by the clocks of this machine.
-    is_near: bool,
-    claims: Mutex<BTreeMap<String, Claim>>,
-    history: Mutex<History>,
-}
-
-/// A claim that a test knows by name.
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    number: ClaimNumber,
-    /// Until when it was notified that it holds, if it was.
-    until: Option<Duration>,
 }
 
 /// What a sidecar answered.
@@ -181,12 +163,7 @@ impl<'a> Group<'a> {
 
     /// The pods of a group that there is or will be.
     pub fn of(namespace: &'a Namespace<'a>, name: &'static str) -> Self {
-        let witness = Witness {
-            begun: Boottime::now(),
-            is_near: namespace.cluster().is_on_this_machine(),
-            claims: Mutex::default(),
-            history: Mutex::default(),
-        };
+        let witness = Witness::new(namespace.cluster().is_on_this_machine());
         Self { namespace, name, witness, log: DEFAULT_LOG }
     }
 
@@ -396,74 +373,12 @@ impl Drop for Group<'_> {
     /// Fails the test if what it was answered breaks a promise.
     fn drop(&mut self) {
         if !thread::panicking() {
-            match second_opinion::check(&lock(&self.witness.history)) {
+            match self.witness.check() {
                 Ok(sent) => println!("what the group told: no law is broken; {sent}"),
                 Err(error) => panic!("{error:#}"),
             }
         }
     }
-}
-
-impl Witness {
-    fn note(&self, operation: Operation) {
-        lock(&self.history).record(self.begun.elapsed(), operation);
-    }
-
-    /// Somebody asks for a lock.
-    fn asks(&self, name: &str) -> ClaimNumber {
-        let mut history = lock(&self.history);
-        let claim = history.len() as u64;
-        let asked = Operation::Asked { claim, lock: name.to_owned() };
-        history.record(self.begun.elapsed(), asked);
-        claim
-    }
-
-    /// The sidecar knows a request by that name.
-    fn knows(&self, name: &str, number: ClaimNumber) {
-        lock(&self.claims).insert(name.to_owned(), Claim { number, until: None });
-    }
-
-    /// A claim that waits or holds, as a sidecar shows it.
-    fn sees(&self, shown: &Answer) -> Result<()> {
-        let mut claims = lock(&self.claims);
-        let Some(known) = claims.get_mut(shown.text("claim")?) else { return Ok(()) };
-        if shown.text("state")? != "held" {
-            return Ok(());
-        }
-        let claim = known.number;
-        let until = self.deadline(shown)?;
-        if known.until.is_none() {
-            let token = shown.body["token"].as_u64();
-            let view = shown.body["epoch"].as_u64();
-            self.note(Operation::Granted { claim, token, view, until });
-        } else if known.until < Some(until) {
-            self.note(Operation::Extended { claim, until });
-        }
-        known.until = known.until.max(Some(until));
-        Ok(())
-    }
-
-    /// Until when an application was notified that it holds. What a clock of somebody else's cluster
-    /// reads means nothing here: then it counts from after the answer, which is late.
-    fn deadline(&self, shown: &Answer) -> Result<Duration> {
-        if self.is_near {
-            return self.begun.until_safe(&shown.body);
-        }
-        Ok(self.begun.elapsed() + Duration::from_millis(shown.number("safe_for_ms")?))
-    }
-
-    /// It gives the lock back.
-    fn gives_back(&self, grant: &Answer) -> Result<()> {
-        let known = lock(&self.claims).get(grant.text("claim")?).copied();
-        if let Some(known) = known {
-            self.note(Operation::Released { claim: known.number });
-        }
-        Ok(())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The path of a granted claim.

@@ -5,10 +5,10 @@
 //! A member that takes its corrections moves it by the drift of its raw clock, and by the error of a reading. That error
 //! does not add up: every round corrects the clock by what was read, and the next reading begins there. Twice the precision
 //! is allowed for it. A member that moves the average by more is an outlier in that round, whatever bound it states, and
-//! stays one until a reading finds its clock
-//! where the correction puts it. If most members are outliers and agree with one another, the daemon's own clock is the one
-//! that is wrong, and they are averaged with it. If they do not agree, they were misread: those that are left are averaged.
-//! Where the clocks of a view are compared for the first time, all are averaged, as the rule has it.
+//! stays one until a reading finds its clock where the correction puts it. If most members are outliers and agree with one
+//! another, the daemon's own clock is the one that is wrong, and they are averaged with it. If they do not agree, they were
+//! misread: those that are left are averaged. Where the clocks of a view are compared for the first time, all are averaged,
+//! as the rule has it.
 
 use std::collections::BTreeMap;
 
