@@ -115,16 +115,14 @@ impl Limits<'_> {
     /// How far each of these members moves the average of these clocks. Nothing if they have none.
     fn moves(&self, clocks: &BTreeMap<MemberId, Candidate>) -> Option<BTreeMap<MemberId, i64>> {
         let mean = self.mean(clocks)?;
-        let own_ns = clocks.get(&self.me).map_or(0, |own| own.ns);
         let part = part_of(self.params.averaging, clocks.len());
         let pull = |id: &MemberId| {
             let mut others = clocks.clone();
             others.remove(id);
-            let without_ns = self.mean(&others).map_or(own_ns, |others| others.ns);
-            mean.ns.saturating_sub(without_ns).saturating_mul(part)
+            let without_ns = self.mean(&others)?.ns;
+            Some((*id, mean.ns.saturating_sub(without_ns).saturating_mul(part)))
         };
-        let members = clocks.keys().filter(|id| **id != self.me);
-        Some(members.map(|id| (*id, pull(id))).collect())
+        clocks.keys().filter(|id| **id != self.me).map(pull).collect()
     }
 
     /// Who moves the average by more than it has left, and by the most more.

@@ -160,3 +160,21 @@ fn a_lie_moves_nobody_further_where_clocks_are_misread() {
         assert!(off < most, "{most_ns} ns more or less: it moves it by {off} ns of {most}");
     }
 }
+
+/// The raw clock of the leader is as slow as allowed, and the others as fast, so that its clock, which is slewed slowly, does
+/// not come to their mean. What it has still to be corrected by does not add up.
+#[test]
+fn a_daemon_that_cannot_keep_up_stays_behind_by_no_more_in_time() {
+    let params = Params::from(&ClockPolicy::default());
+    let kept = Kept { algorithm: ClockAlgorithm::Berkeley, params };
+    let fast = 100_000;
+    let mut world = World::new(1, kept, &[fast, fast, fast, fast, -fast], &[0; 5]);
+    (world.calm, world.probes) = (Some(100_000), false);
+    converge(&mut world);
+    let mut behind = |end: u64| {
+        world.run_until(end, &mut |_| {});
+        world.shown(0) - world.shown(4)
+    };
+    let (soon, late) = (behind(300 * SECOND), behind(900 * SECOND));
+    assert!(late < soon + 200_000, "{soon} ns after five minutes, {late} after fifteen");
+}

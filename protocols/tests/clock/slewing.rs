@@ -178,7 +178,7 @@ fn absurd_corrections_saturate() {
 /// say something else.
 #[test]
 fn a_plan_that_takes_long_is_made_anew_on_its_way() {
-    let mut world = Pair::new();
+    let mut world = Pair::new(1);
     assert_eq!(world.round(SECOND, 0), 0, "it begins");
     let ahead = world.round(2 * SECOND, 18);
     assert!(ahead > 8 * MS, "{ahead}");
@@ -201,8 +201,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
-        let params = Params { max_drift_ppm: 1, ..params() };
+    fn new(max_drift_ppm: u32) -> Self {
+        let params = Params { max_drift_ppm, ..params() };
         let clock = VirtualClock::new(0, params.rates());
         let view = View { epoch: Epoch(1), size: 2, leader: MemberId(1) };
         let mut daemon = Berkeley::new(MemberId(1), view, params, clock);
@@ -212,18 +212,41 @@ impl Pair {
 
     /// What the daemon has yet to slew then.
     fn round(&mut self, now: u64, ahead_ms: i64) -> i64 {
-        let now = LocalTime(now);
+        self.poll(now);
+        self.answer(now, self.daemon.clock().map().now_ns(now) + ahead_ms * MS);
+        self.daemon.clock().map().reading(now).slewing_ns
+    }
+
+    fn poll(&mut self, now: u64) {
         let out = &mut Outbox::default();
-        self.daemon.handle(now, Input::Timer(Timer::Round), out);
+        self.daemon.handle(LocalTime(now), Input::Timer(Timer::Round), out);
         let polled = out.drain().find_map(|effect| match effect {
             Effect::Send { message: Message::Poll { round, .. }, .. } => Some(round),
             Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
         });
         self.round = polled.expect("it polls");
-        let reading_ns = self.daemon.clock().map().now_ns(now.0) + ahead_ms * MS;
-        let error_ns = (self.round > 2).then_some(1_000);
-        let answer = Message::Answer { round: self.round, reading_ns, error_ns };
-        self.daemon.handle(now, Input::Message { from: MemberId(0), message: answer }, out);
-        self.daemon.clock().map().reading(now.0).slewing_ns
     }
+
+    fn answer(&mut self, now: u64, reading_ns: i64) {
+        let error_ns = (self.round > 2).then_some(1_000);
+        let message = Message::Answer { round: self.round, reading_ns, error_ns };
+        let answer = Input::Message { from: MemberId(0), message };
+        self.daemon.handle(LocalTime(now), answer, &mut Outbox::default());
+    }
+}
+
+/// Its clock turns between the poll and the answer. The correction is of what it showed with the poll.
+#[test]
+fn a_plan_begins_where_clocks_were_compared() {
+    let mut world = Pair::new(100);
+    assert_eq!(world.round(SECOND, 0), 0, "it begins");
+    world.round(2 * SECOND, 1);
+    let before = world.daemon.clock().map();
+    let sent = before.shown.last.raw - 600_000;
+    world.poll(sent);
+    world.answer(sent + 1_000_000, before.now_ns(sent + 500_000) + 2 * MS);
+    let after = world.daemon.clock().map();
+    let by = after.reading(sent).by_messages.expect("it averaged").correction_ns;
+    assert!(by > MS / 2, "{by}");
+    assert_eq!(after.shown.last.at(sent) - before.now_ns(sent), by);
 }
