@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
-use crate::product::{SOON, SYSTEM};
+use crate::product::SYSTEM;
 use crate::{binaries, command, wait};
 
 /// A Prometheus of one test; it ends with it.
@@ -80,7 +80,7 @@ impl Prometheus {
     }
 
     fn await_result(&self, query: &str, is_so: impl Fn(&[Value]) -> Result<()>) -> Result<()> {
-        let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
+        let awaited = wait::until(query, ALL_ROUND, || {
             let url = format!("http://{}/api/v1/query", self.address);
             let mut curl = Command::new("curl");
             curl.args(["--silent", "--show-error", "--fail-with-body", "--max-time", "5", "--get"]);
@@ -122,6 +122,10 @@ pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
     }
     Ok(sum)
 }
+
+/// The longest way to a metric: the kubelet looks at a pod every 60 to 90 s and then replaces the files of its Secrets, and
+/// the operator reads those every 10 s.
+const ALL_ROUND: Duration = Duration::from_secs(150);
 
 /// Where a pod's metrics are.
 const ADMIN: u16 = 7072;
