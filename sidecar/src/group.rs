@@ -24,8 +24,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use self::believers::{Believer, Believers};
 pub use self::elections::{
-    CandidacyState, Election, ElectionError, ElectionLease, LastElection, Leader, Leadership,
-    NamedElections, Stood,
+    CandidacyState, Election, ElectionCost, ElectionError, ElectionLease, LastElection, Leader,
+    Leadership, NamedElections, Stood,
 };
 pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
 pub(crate) use self::reading::{LatestTime, TimeNow};

@@ -65,6 +65,8 @@ pub struct Membership {
     pub name: String,
     /// Where the other members reach this one.
     pub addresses: Vec<std::net::SocketAddr>,
+    /// Its priority in the election of the group's leader.
+    pub priority: i32,
     /// How fit it is to lead, for an election by capacity.
     pub capacity: u32,
     /// In which zone its pod is, if it is in one.
@@ -211,7 +213,7 @@ impl Sidecar {
             incarnation: Incarnation { pod: membership.pod, run: draw() },
             name: membership.name,
             addresses: membership.addresses,
-            priority: 0,
+            priority: membership.priority,
             capacity: membership.capacity,
             zone: membership.zone,
             seniority: 0,

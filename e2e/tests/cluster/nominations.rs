@@ -77,7 +77,7 @@ fn of_five_in_two_zones() -> u64 {
 /// Without the leader one zone has three members, and the other has two.
 fn zones_are_known(group: &Group<'_>) -> Result<()> {
     let name = "conclave_election_messages_expected";
-    let series = format!("{name}{{algorithm=\"SpanningTree\",case=\"best\"");
+    let series = format!("{name}{{algorithm=\"SpanningTree\",case=\"best\",election=\"default\"");
     for pod in group.pods()? {
         wait::until("what an election is to cost", SOON, || {
             let metrics = group.metrics(&pod)?;

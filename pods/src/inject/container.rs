@@ -140,6 +140,9 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let names = settings.elections.join(",");
         environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
     }
+    if let Some(priority) = settings.priority {
+        environment.push(json!({"name": "CONCLAVE_PRIORITY", "value": priority.to_string()}));
+    }
     if let Some(capacity) = settings.capacity {
         environment.push(json!({"name": "CONCLAVE_CAPACITY", "value": capacity.to_string()}));
     }

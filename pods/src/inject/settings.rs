@@ -25,6 +25,8 @@ pub(super) struct Settings {
     pub(super) api_tokens: Option<String>,
     /// The elections that its application stands in from the beginning.
     pub(super) elections: Vec<String>,
+    /// Its priority in the election of the group's leader.
+    pub(super) priority: Option<i32>,
     /// How fit it is to lead, for an election by capacity.
     pub(super) capacity: Option<u32>,
     /// In which zone it is, whatever its label states.
@@ -57,6 +59,7 @@ impl Settings {
         match key {
             ELECTIONS => self.elections = elections(text)?,
             CLOCK_PAGE => self.clock_page = truth(text)?,
+            PRIORITY => self.priority = Some(priority(text)?),
             CAPACITY => self.capacity = Some(capacity(text)?),
             OWN_ZONE => self.zone = Some(zone(text)?),
             _ => self.set(key.strip_prefix(PREFIX).unwrap_or(key), text)?,
@@ -145,6 +148,15 @@ fn is_label(label: &str) -> bool {
         && label.chars().all(is_inner)
 }
 
+fn priority(text: &str) -> Result<i32, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    let range =
+        || format!("must be a whole number from {} to {}, and is `{text}`", i32::MIN, i32::MAX);
+    number.ok_or_else(range)
+}
+
 fn capacity(text: &str) -> Result<u32, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_number);
@@ -170,6 +182,9 @@ const ELECTIONS: &str = "conclave.dev/elections";
 /// The annotation by which an application has group time on a page of memory.
 const CLOCK_PAGE: &str = "conclave.dev/clock-page";
 
+/// The annotation that states the priority of a pod in the election of the group's leader.
+const PRIORITY: &str = "conclave.dev/priority";
+
 /// The annotation that states how fit a pod is to lead.
 const CAPACITY: &str = "conclave.dev/capacity";
 
@@ -177,7 +192,7 @@ const CAPACITY: &str = "conclave.dev/capacity";
 const OWN_ZONE: &str = "conclave.dev/zone";
 
 /// What a pod says of its application.
-pub(super) const OF_APPLICATION: [&str; 4] = [ELECTIONS, CAPACITY, OWN_ZONE, CLOCK_PAGE];
+pub(super) const OF_APPLICATION: [&str; 5] = [ELECTIONS, PRIORITY, CAPACITY, OWN_ZONE, CLOCK_PAGE];
 
 const LABEL_MAX: usize = 63;
 

@@ -39,7 +39,7 @@ pub(super) struct ElectArgs {
     /// The election: one that the `Conclave` lists, or `default`, the leadership of the group.
     #[arg(value_name = "NAME")]
     election: String,
-    /// The priority of this candidate. In `default` nobody has one.
+    /// The priority of this candidate. In `default` the pod's annotation states it.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
     /// How long before the deadline COMMAND gets SIGTERM; at most a third of what is left of the lease. It is killed

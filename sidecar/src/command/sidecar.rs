@@ -69,6 +69,9 @@ pub(super) struct SidecarArgs {
     /// The file on which group time is published, for processes of the pod to read without a call; without it, none.
     #[arg(long, env = "CONCLAVE_CLOCK_PAGE", value_name = "PATH")]
     clock_page: Option<PathBuf>,
+    /// The priority of this pod in the election of the group's leader: of those that live, the highest wins.
+    #[arg(long, env = "CONCLAVE_PRIORITY", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
     /// How fit this pod is to lead: in an election by capacity, the greatest wins.
     #[arg(long, env = "CONCLAVE_CAPACITY", default_value_t = 0)]
     capacity: u32,
@@ -247,6 +250,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
+            priority: args.priority,
             capacity: args.capacity,
             zone: zone(&args).map(str::to_owned),
             elections: stands(&args),

@@ -402,6 +402,7 @@ impl Born {
             held,
             name: pod,
             addresses: vec![self.peer_address()],
+            priority: 0,
             capacity: 0,
             zone: None,
             elections: Vec::new(),

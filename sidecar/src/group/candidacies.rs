@@ -313,6 +313,7 @@ impl Candidacies {
             if named.known.0 != record.epoch {
                 named.known = (record.epoch, None);
             }
+            named.expect(Some(record));
             named.show(self.stands);
             named.change(|election| {
                 std::mem::replace(&mut election.epoch, record.epoch) != record.epoch
@@ -412,6 +413,7 @@ impl Candidacies {
                 let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
                 named
                     .change(|election| std::mem::replace(&mut election.candidates, count) != count);
+                named.expect(record);
                 named.show(self.stands);
             }
             ElectionEvent::HandOver => self.hand_over(hold),

@@ -7,7 +7,9 @@ use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Incarnation, cost};
+use conclave_protocols::{Incarnation, MemberId, cost};
+
+use super::ElectionCost;
 
 /// What the textbook says that an entry of this member and its exit cost, with the algorithms of a view,
 /// if nobody else wants in. Where a token is, nobody knows beforehand.
@@ -36,42 +38,82 @@ pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm
     algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()
 }
 
-/// What the textbook says that an election costs after the leader of a view has died.
-pub(super) fn election_cost(record: &Record) -> (u32, u32) {
-    cost_of(record.policy.election, record.members.len() as u64, || links_without_leader(record))
+/// What the textbook says that an election of the group's leader costs after the leader of a view has died: each of the
+/// others may begin.
+pub(super) fn nomination_cost(record: &Record) -> ElectionCost {
+    let n = record.members.len() as u64;
+    nomination_cost_of(record.policy.election, n, || links_without_leader(record))
+}
+
+/// What it says that a ballot costs among candidates that live, of whom one begins.
+pub(super) fn ballot_cost(
+    algorithm: ElectionAlgorithm,
+    record: &Record,
+    candidates: &BTreeSet<Incarnation>,
+) -> ElectionCost {
+    let mut electorate = Record { leader: None, ..record.clone() };
+    electorate.members.retain(|info| candidates.contains(&info.incarnation));
+    let n = electorate.members.len() as u64;
+    ballot_cost_of(algorithm, n, || links(&electorate, None))
 }
 
 /// The links among the members that are left, in an election that goes by links.
 fn links_without_leader(record: &Record) -> u64 {
-    let view = record.view();
     // Without an arbiter, who leads is no part of what members know together, and may be a gateway.
     let leader = record.leader.filter(|_| record.policy.arbiter == Arbiter::Quorum);
-    let electorate = Record { leader, ..record.clone() };
-    let ends = view.peers(view.leader).map(|me| {
-        let neighbours = Place::in_record(&electorate, me).neighbours;
-        neighbours.iter().filter(|one| **one != view.leader).count() as u64
+    links(&Record { leader, ..record.clone() }, Some(record.view().leader))
+}
+
+/// The links among all members but one.
+fn links(electorate: &Record, but: Option<MemberId>) -> u64 {
+    let others = |one: &MemberId| Some(*one) != but;
+    let ends = (0..electorate.view().size).map(MemberId).filter(others).map(|me| {
+        Place::in_record(electorate, me).neighbours.into_iter().filter(others).count() as u64
     });
     ends.sum::<u64>() / 2
 }
 
+/// `links`: among the n candidates.
+fn ballot_cost_of(
+    algorithm: ElectionAlgorithm,
+    n: u64,
+    links: impl FnOnce() -> u64,
+) -> ElectionCost {
+    let highest = n.saturating_sub(1);
+    let both = |of: fn(u64, u64) -> u64| (of(n, highest), of(n, 0));
+    let (best, worst) = match algorithm {
+        _ if n < 2 => (0, 0),
+        ElectionAlgorithm::Bully => both(cost::bully_living),
+        ElectionAlgorithm::Ring => both(|n, _| cost::ring_living(n)),
+        ElectionAlgorithm::ChangRoberts => both(cost::chang_roberts_living),
+        ElectionAlgorithm::SpanningTree => {
+            let all = cost::spanning_tree(n, links());
+            (all, all)
+        }
+    };
+    ElectionCost::new(best, worst)
+}
+
 /// At best and at worst, of n members. `links`: among those that are left.
-fn cost_of(algorithm: ElectionAlgorithm, n: u64, links: impl FnOnce() -> u64) -> (u32, u32) {
+fn nomination_cost_of(
+    algorithm: ElectionAlgorithm,
+    n: u64,
+    links: impl FnOnce() -> u64,
+) -> ElectionCost {
+    let living = n.saturating_sub(1);
     let (best, worst) = match algorithm {
         ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
-        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
+        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, living)),
         ElectionAlgorithm::ChangRoberts => {
-            let living = n.saturating_sub(1);
             (cost::chang_roberts_best(living), cost::chang_roberts_worst(living))
         }
         ElectionAlgorithm::SpanningTree => {
-            let living = n.saturating_sub(1);
             // With fewer links than a full mesh has it costs no more at worst: who reports in a computation that another
             // takes over lacks neighbours that it would send ELECTION to.
             (cost::spanning_tree(living, links()), cost::spanning_tree_most(living))
         }
     };
-    let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
-    (small(best), small(worst))
+    ElectionCost::new(best, worst)
 }
 
 #[cfg(test)]
@@ -86,16 +128,49 @@ mod tests {
     #[test]
     fn an_election_costs_at_best_and_at_worst_what_its_formulas_state() {
         let links = |members: u64| cost::full_mesh(members.saturating_sub(1));
-        let of = |n| ElectionAlgorithm::ALL.map(|one| cost_of(one, n, || links(n)));
-        assert_eq!(of(5), [(4, 19), (8, 40), (8, 11), (21, 38)]);
+        let of = |n| {
+            let cost = |one| nomination_cost_of(one, n, || links(n));
+            ElectionAlgorithm::ALL.map(|one| both(cost(one)))
+        };
+        assert_eq!(of(5), [(4, 19), (8, 32), (8, 11), (21, 38)]);
         assert_eq!(of(2)[2], (0, 0), "one that is left alone sends to nobody");
         assert_eq!(of(2)[3], (0, 0));
         assert_eq!((of(0)[2], of(0)[3]), ((0, 0), (0, 0)));
     }
 
     #[test]
+    fn a_ballot_costs_what_it_does_if_the_highest_candidate_begins_or_the_lowest() {
+        let of = |n| {
+            let cost = |one| ballot_cost_of(one, n, || cost::full_mesh(n));
+            ElectionAlgorithm::ALL.map(|one| both(cost(one)))
+        };
+        assert_eq!(of(4), [(3, 15), (8, 8), (8, 11), (21, 21)]);
+        assert_eq!((of(1), of(0)), ([(0, 0); 4], [(0, 0); 4]), "nobody is asked");
+    }
+
+    #[test]
+    fn in_zones_a_ballot_costs_what_the_links_of_its_candidates_make() {
+        let record = record(Topology::Zones, "aaabbb", 0);
+        let cost = |numbers: &[u128]| {
+            let stands = |number: &u128| Incarnation { pod: PodUid(*number), run: 1 };
+            let candidates = numbers.iter().map(stands).collect();
+            ballot_cost(ElectionAlgorithm::SpanningTree, &record, &candidates)
+        };
+        let of = |n, links| {
+            ElectionCost::new(cost::spanning_tree(n, links), cost::spanning_tree(n, links))
+        };
+        assert_eq!(cost(&[0, 1, 2]), of(3, 3), "one zone alone");
+        assert_eq!(cost(&[1, 2, 3, 4, 5]), of(5, 1 + 3 + 4), "the leader may be none of them");
+        assert_eq!(cost(&[0, 1, 2, 3, 4, 5]), of(6, 3 + 3 + 4));
+    }
+
+    fn both(cost: ElectionCost) -> (u32, u32) {
+        (cost.best, cost.worst)
+    }
+
+    #[test]
     fn in_zones_an_election_costs_what_the_links_make_that_are_left_without_the_leader() {
-        let best = |topology, zones, leader| election_cost(&record(topology, zones, leader)).0;
+        let best = |topology, zones, leader| nomination_cost(&record(topology, zones, leader)).best;
         let of_five = |links| u32::try_from(cost::spanning_tree(5, links)).expect("small");
         for leader in 0..6 {
             assert_eq!(best(Topology::FullMesh, "aaabbb", leader), of_five(10));
@@ -111,7 +186,7 @@ mod tests {
         let best = |leader| {
             let mut record = record(Topology::Zones, "aaabbb", leader);
             record.policy.arbiter = Arbiter::None;
-            election_cost(&record).0
+            nomination_cost(&record).best
         };
         let of_five = |links| u32::try_from(cost::spanning_tree(5, links)).expect("small");
         for (leader, links) in [(0, 1 + 3 + 2), (2, 1 + 3 + 4), (4, 3 + 1 + 2), (5, 3 + 1 + 4)] {

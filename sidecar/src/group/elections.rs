@@ -244,6 +244,8 @@ pub struct Election {
     pub transitions: u64,
     /// The last election in which this member took part.
     pub last: Option<LastElection>,
+    /// What the next is to cost.
+    pub expected: Option<ElectionCost>,
     /// Rises when leader, leadership or view changes.
     pub index: u64,
 }
@@ -265,6 +267,7 @@ impl Election {
             candidates: 0,
             transitions: 0,
             last: None,
+            expected: None,
             index: first_index(),
         }
     }
@@ -338,6 +341,22 @@ pub struct ElectionLease {
     pub name: String,
     /// Its `holderIdentity`; nothing if nobody has it, or that is not known.
     pub holder: Option<String>,
+}
+
+/// What an election costs all members together, by the formula of its source, in messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ElectionCost {
+    /// At best.
+    pub best: u32,
+    /// At worst.
+    pub worst: u32,
+}
+
+impl ElectionCost {
+    pub(super) fn new(best: u64, worst: u64) -> Self {
+        let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        Self { best: small(best), worst: small(worst) }
+    }
 }
 
 /// What an election cost.

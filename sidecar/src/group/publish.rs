@@ -11,6 +11,7 @@ use conclave_protocols::version;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::watch;
 
+use super::costs::nomination_cost;
 use super::node::requests::NO_VIEW;
 use super::{Election, LastElection, Leader, Leadership, MemberStatus, Status};
 
@@ -94,6 +95,7 @@ impl Publisher {
             let new_epoch = election.epoch != record.epoch;
             election.epoch = record.epoch;
             election.candidates = u32::try_from(record.members.len()).unwrap_or(u32::MAX);
+            election.expected = Some(nomination_cost(record));
             let changed = new_epoch | election.set_leader(leader(now, record));
             election.index += u64::from(changed);
             changed

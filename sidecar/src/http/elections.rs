@@ -20,7 +20,8 @@ use super::safety::Safety;
 use super::trail;
 use super::watched::{self, Patience, Watched};
 use crate::group::{
-    CandidacyState, Election, ElectionError, ElectionLease, LastElection, Leader, Leadership,
+    CandidacyState, Election, ElectionCost, ElectionError, ElectionLease, LastElection, Leader,
+    Leadership,
 };
 use crate::os_clock::Moment;
 
@@ -67,6 +68,8 @@ pub(super) struct ElectionView {
     transitions: u64,
     /// The last election in which this member took part.
     last_election: Option<LastElectionView>,
+    /// What the next election is to cost; null as long as this member is in no view.
+    expected_messages: Option<ExpectedView>,
     /// After `Last-Event-ID`: this event was missed, and is over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     past: bool,
@@ -150,6 +153,17 @@ struct LastElectionView {
     messages: u64,
     /// How long it took here.
     duration_ms: u64,
+}
+
+/// Messages of the next election by the formula of the textbook, of all members together, among those that may be elected
+/// now: of the group's leader after the present one has died, or of another election among all candidates but its leader.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = ElectionCost)]
+struct ExpectedView {
+    /// At best.
+    best: u32,
+    /// At worst.
+    worst: u32,
 }
 
 /// The elections of a group.
@@ -304,6 +318,7 @@ impl Watched for Election {
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
+            expected_messages: self.expected.map(Into::into),
             past: false,
             missed: false,
         }
@@ -419,6 +434,12 @@ impl From<ElectionLease> for LeaseView {
 impl From<LastElection> for LastElectionView {
     fn from(last: LastElection) -> Self {
         Self { messages: last.messages, duration_ms: millis(last.duration) }
+    }
+}
+
+impl From<ElectionCost> for ExpectedView {
+    fn from(ElectionCost { best, worst }: ElectionCost) -> Self {
+        Self { best, worst }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Leadership, and what an election for it should cost.
 
 use conclave_protocols::LocalTime;
-use conclave_protocols::policy::ElectionAlgorithm;
 use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec};
 use tokio::sync::watch;
 
@@ -36,8 +35,9 @@ impl ElectionMetrics {
             ),
             messages_expected: define.counts(
                 "conclave_election_messages_expected",
-                "Messages of one election by the formula of the textbook, of all members, in this view.",
-                &["algorithm", "case"],
+                "Messages of the next election by the formula of the textbook, of all members, among those that may be elected \
+                 now.",
+                &["election", "algorithm", "case"],
             ),
             leading: define.counts(
                 "conclave_election_leading",
@@ -63,19 +63,6 @@ impl ElectionMetrics {
         }
     }
 
-    /// What the textbook says that an election costs in the present view, all members together, in the
-    /// best and in the worst case.
-    pub(crate) fn expect(&self, algorithm: ElectionAlgorithm, best: u32, worst: u32) {
-        for (case, messages) in [("best", best), ("worst", worst)] {
-            let expected = self.messages_expected.with_label_values(&[algorithm.name(), case]);
-            expected.set(i64::from(messages));
-            for other in ElectionAlgorithm::ALL.into_iter().filter(|other| *other != algorithm) {
-                // Of one that never was in force there is nothing to remove.
-                let _ = self.messages_expected.remove_label_values(&[other.name(), case]);
-            }
-        }
-    }
-
     /// Takes over how the leadership stands at `now`.
     pub(super) fn observe(&self, election: &Election, now: LocalTime) {
         let leads = election.leads_at(now);
@@ -91,7 +78,8 @@ impl ElectionMetrics {
         elections: impl Iterator<Item = &'a watch::Receiver<Election>>,
         now: LocalTime,
     ) {
-        for gauge in [&self.leading, &self.candidates, &self.lease_elsewhere, &self.master] {
+        let Self { leading, candidates, lease_elsewhere, master, messages_expected, .. } = self;
+        for gauge in [leading, candidates, lease_elsewhere, master, messages_expected] {
             gauge.reset();
         }
         for election in elections {
@@ -99,6 +87,12 @@ impl ElectionMetrics {
             let leads = i64::from(election.leads_at(now));
             self.leading.with_label_values(&[&election.name]).set(leads);
             self.master.with_label_values(&[&election.name]).set(leads);
+            let expected =
+                election.expected.map(|cost| [("best", cost.best), ("worst", cost.worst)]);
+            for (case, messages) in expected.into_iter().flatten() {
+                let labels = [&election.name, election.algorithm.name(), case];
+                messages_expected.with_label_values(&labels).set(i64::from(messages));
+            }
             let candidates = self.candidates.with_label_values(&[&election.name]);
             candidates.set(i64::from(election.candidates));
             let lease = election.lease.as_ref().and_then(|lease| lease.holder.as_ref());

@@ -60,10 +60,10 @@ fn zone(member: usize) -> &'static str {
     ZONES[member % ZONES.len()]
 }
 
-/// The seniors but the first have the greatest ones.
+/// The seniors but the first have the greatest ones, in the opposite order of their ranks.
 fn capacity(member: usize) -> u32 {
     let number = u32::try_from(member).expect("few");
-    if (1..SENIORS).contains(&member) { 100 - number } else { number % 7 }
+    if (1..SENIORS).contains(&member) { 96 + number } else { number % 7 }
 }
 
 pub(crate) struct Group {
@@ -323,6 +323,7 @@ impl Born {
             pod: uid(self.number),
             name: pod,
             addresses: peers,
+            priority: 0,
             capacity: capacity(self.number),
             zone: Some(zone(self.number).to_owned()),
             elections: self.elections,

@@ -83,6 +83,19 @@ fn an_annotation_that_puts_the_application_forward_names_elections() {
 }
 
 #[test]
+fn a_priority_is_a_whole_number() {
+    for value in ["", "-", "+1", "high", "1.5", "2147483648", "-2147483649", " 4"] {
+        let annotations = json!({"conclave.dev/priority": value});
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        let expected = format!(
+            "`metadata.annotations[conclave.dev/priority]` must be a whole number from -2147483648 to 2147483647, \
+             and is `{value}`"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
 fn a_capacity_is_a_whole_number() {
     for value in ["", "-1", "+1", "much", "1.5", "4294967296", " 4"] {
         let annotations = json!({"conclave.dev/capacity": value});

@@ -299,6 +299,9 @@ fn annotations_change_the_sidecar() {
     let pod = annotated("conclave.dev/elections", "reports, mails");
     let elections = json!({"name": "CONCLAVE_ELECTIONS", "value": "reports,mails"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ELECTIONS", &elections)));
+    let pod = annotated("conclave.dev/priority", "-3");
+    let priority = json!({"name": "CONCLAVE_PRIORITY", "value": "-3"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_PRIORITY", &priority)));
     let pod = annotated("conclave.dev/capacity", "8");
     let capacity = json!({"name": "CONCLAVE_CAPACITY", "value": "8"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_CAPACITY", &capacity)));

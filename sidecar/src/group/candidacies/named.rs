@@ -7,6 +7,7 @@ use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime};
 use tokio::sync::watch;
 
 use super::turns::Leased;
+use crate::group::costs::ballot_cost;
 use crate::group::{Connection, Election, Keepalive, Leader, Leadership, Stands};
 
 /// One election.
@@ -110,6 +111,24 @@ impl Named {
             info.is_some_and(|info| is_of_pod(info, pod))
         };
         self.candidates.iter().find(is_it).copied()
+    }
+
+    /// Those that stand now may be elected next, but for the one that leads.
+    pub(super) fn expect(&mut self, record: Option<&Record>) {
+        let leader = self.known.1.as_ref().map(|leader| leader.uid.as_str());
+        let expected = record.map(|record| {
+            let others = record.members.iter().filter(|info| {
+                let leads = Some(info.incarnation.pod.to_string().as_str()) == leader;
+                !leads && self.candidates.contains(&info.incarnation)
+            });
+            let others = others.map(|info| info.incarnation).collect();
+            ballot_cost(self.state.borrow().algorithm, record, &others)
+        });
+        // Nobody waits for that.
+        self.state.send_if_modified(|election| {
+            election.expected = expected;
+            false
+        });
     }
 
     /// Until when it leads, if it does.

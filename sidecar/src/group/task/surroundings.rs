@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::{Process, Sent, Spoken};
 use crate::group::LastElection;
-use crate::group::costs::{election_cost, lock_costs};
+use crate::group::costs::lock_costs;
 use crate::group::node::requests::LEAVING;
 use crate::group::node::{Ending, Surroundings, name_of};
 use crate::lease::Order;
@@ -168,8 +168,6 @@ impl Process<'_> {
         let (is_open, suspects) = (|peer| self.links.is_open(peer), |peer| member.suspects(peer));
         self.publisher.installed(now, record, is_open, suspects);
         self.metrics.locks.expect(&lock_costs(record, self.me));
-        let (best, worst) = election_cost(record);
-        self.metrics.elections.expect(record.policy.election, best, worst);
     }
 
     /// Has the clocks of these compared with this member's.

@@ -20,8 +20,8 @@ use tower::ServiceExt;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::clocks::SharedClocks;
 use crate::group::{
-    Asked, Believers, CandidacyState, Election, ElectionRequest, Group, LastElection, LatestTime,
-    Leader, Leadership, MemberStatus, NamedElections, Request, Status,
+    Asked, Believers, CandidacyState, Election, ElectionCost, ElectionRequest, Group, LastElection,
+    LatestTime, Leader, Leadership, MemberStatus, NamedElections, Request, Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -313,6 +313,7 @@ pub(crate) fn following() -> Election {
         candidates: 2,
         transitions: 4,
         last: Some(LastElection { messages: 7, duration: Duration::from_millis(38) }),
+        expected: Some(ElectionCost { best: 1, worst: 3 }),
         index: 311,
     }
 }

@@ -22,7 +22,8 @@ async fn an_election_shows_who_leads() {
         "epoch": 12, "index": 311, "is_leader": false, "state": "following",
         "leader": {"pod": "shop-1", "uid": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01",
             "ip": "10.1.2.3", "since_ms": 0},
-        "candidates": 2, "transitions": 4, "last_election": {"messages": 7, "duration_ms": 38}
+        "candidates": 2, "transitions": 4, "last_election": {"messages": 7, "duration_ms": 38},
+        "expected_messages": {"best": 1, "worst": 3}
     });
     assert_eq!(election, expected);
     assert_eq!(double.get("/v1/elections").await.json()["elections"][0]["election"], "default");

@@ -8,7 +8,7 @@ use conclave_protocols::clock::{Source, Verdict};
 use conclave_protocols::policy::{ElectionPolicy, LockPolicy};
 
 use super::*;
-use crate::group::ElectionLease;
+use crate::group::{ElectionCost, ElectionLease};
 use crate::metrics::locks::RESULTS;
 use crate::metrics::peers::{FAILED, IGNORED};
 use crate::metrics::probes::REFUSED;
@@ -51,7 +51,6 @@ fn all_is_there_from_the_start_but_what_begins_with_its_first() {
         "conclave_clock_peer_contradictions",
         "conclave_clock_peer_error_bound_seconds",
         "conclave_clock_peer_rtt_min_seconds",
-        "conclave_election_messages_expected",
         "conclave_http_request_duration_seconds",
         "conclave_http_requests_total",
         "conclave_lock_cached_entries_total",
@@ -244,21 +243,27 @@ fn of_an_algorithm_that_is_no_longer_in_force_nothing_is_expected() {
         let lines = text.lines().filter(|line| line.contains("_expected{"));
         lines.map(|line| line.replace(r#",group="orders""#, "")).collect::<Vec<_>>()
     };
+    let expect = |algorithm, best, worst| {
+        double.election.send_modify(|election| {
+            election.algorithm = algorithm;
+            election.expected = Some(ElectionCost { best, worst });
+        });
+    };
     metrics.locks.expect(&[(LockAlgorithm::Central, 3), (LockAlgorithm::Lamport, 6)]);
-    metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);
+    expect(ElectionAlgorithm::Bully, 1, 3);
     assert_eq!(expected().len(), 4);
     metrics.locks.expect(&[(LockAlgorithm::Lamport, 6)]);
-    metrics.elections.expect(ElectionAlgorithm::Ring, 4, 8);
+    expect(ElectionAlgorithm::Ring, 4, 8);
     assert_eq!(
         expected(),
         [
-            r#"conclave_election_messages_expected{algorithm="Ring",case="best"} 4"#,
-            r#"conclave_election_messages_expected{algorithm="Ring",case="worst"} 8"#,
+            r#"conclave_election_messages_expected{algorithm="Ring",case="best",election="default"} 4"#,
+            r#"conclave_election_messages_expected{algorithm="Ring",case="worst",election="default"} 8"#,
             r#"conclave_lock_messages_expected{algorithm="Lamport"} 6"#,
         ]
     );
-    metrics.elections.expect(ElectionAlgorithm::ChangRoberts, 4, 5);
-    let best = r#"conclave_election_messages_expected{algorithm="ChangRoberts",case="best"} 4"#;
+    expect(ElectionAlgorithm::ChangRoberts, 4, 5);
+    let best = r#"conclave_election_messages_expected{algorithm="ChangRoberts",case="best",election="default"} 4"#;
     assert_eq!((expected().len(), expected()[0].as_str()), (3, best));
 }
 
