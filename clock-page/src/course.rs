@@ -19,10 +19,16 @@ impl Piece {
     /// The time at a reading of the raw clock, which may be before the point.
     #[inline]
     pub fn at(self, raw: u64) -> i64 {
-        let passed = i128::from(raw) - i128::from(self.raw);
-        // At most (2^64 - 1) * 2^63, which is less than 2^127.
-        let gained = (passed * i128::from(self.rate)) >> BITS;
-        saturate(i128::from(self.ns) + passed + gained)
+        self.near(raw).unwrap_or_else(|| far(self.ns, (raw, self.raw), self.rate))
+    }
+
+    /// The same where 64 bits suffice, which takes a third of the time.
+    #[inline]
+    fn near(self, raw: u64) -> Option<i64> {
+        let passed = raw.checked_signed_diff(self.raw)?;
+        let gained = (i128::from(passed) * i128::from(self.rate)) >> BITS;
+        let gained = i64::try_from(gained).ok()?;
+        self.ns.checked_add(passed)?.checked_add(gained)
     }
 
     /// Whether the time of this piece never falls while the raw clock rises.
@@ -73,9 +79,27 @@ impl Course {
 }
 
 /// An error's growth in a time, rounded up; it may be negative.
-#[inline]
 pub(crate) fn growth(passed: u64, rate: i64) -> i128 {
     -((-(i128::from(passed) * i128::from(rate))) >> BITS)
+}
+
+/// The same where 64 bits suffice.
+#[inline]
+pub(crate) fn near_growth(passed: u64, rate: i64) -> Option<i64> {
+    // One multiplication without signs, where one with signs would be three.
+    let size = u128::from(passed) * u128::from(rate.unsigned_abs());
+    let whole = |size: u128| i64::try_from(size >> BITS).ok();
+    if rate < 0 { whole(size).map(|shrunk| -shrunk) } else { whole(size + ROUNDED_UP) }
+}
+
+/// What is far from the point, with copies of what it takes, so that the usual way keeps all in registers.
+#[cold]
+#[inline(never)]
+fn far(ns: i64, (raw, from): (u64, u64), rate: i64) -> i64 {
+    let passed = i128::from(raw) - i128::from(from);
+    // At most (2^64 - 1) * 2^63, which is less than 2^127.
+    let gained = (passed * i128::from(rate)) >> BITS;
+    saturate(i128::from(ns) + passed + gained)
 }
 
 #[inline]
@@ -85,3 +109,6 @@ fn saturate(ns: i128) -> i64 {
 
 /// A rate is in units of 2^-48.
 const BITS: u32 = 48;
+
+/// What makes a shift by so many bits round up.
+const ROUNDED_UP: u128 = (1 << BITS) - 1;

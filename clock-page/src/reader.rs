@@ -74,18 +74,22 @@ impl Reader {
     /// Group time now.
     #[inline]
     pub fn now(&self) -> Reading {
-        let read = self.section(raw_clock);
-        read.map_or_else(|| Reading::unknown(raw_clock()), |(words, raw)| words.at(raw))
+        let read = self.section(raw_clock, Words::at);
+        read.unwrap_or_else(|| Reading::unknown(raw_clock()))
     }
 
     /// What the page states; nothing if it was never published, or changed all the while.
     pub fn words(&self) -> Option<Words> {
-        self.section(|| ()).map(|(words, ())| words)
+        self.section(|| (), |words, ()| *words)
     }
 
-    /// The words, and what was done while they were in force.
+    /// What is made of the words and of what was done while they were in force.
     #[inline]
-    pub(crate) fn section<T>(&self, mut meanwhile: impl FnMut() -> T) -> Option<(Words, T)> {
+    pub(crate) fn section<T, R>(
+        &self,
+        mut meanwhile: impl FnMut() -> T,
+        mut make: impl FnMut(&Words, T) -> R,
+    ) -> Option<R> {
         for _ in 0..Self::TRIES {
             let page = self.map.words();
             let before = u64::from_le(page[SEQUENCE].load(Relaxed));
@@ -95,17 +99,20 @@ impl Reader {
                 spin_loop();
                 continue;
             }
+            // What is loaded after a call need not be kept elsewhere during it, nor what is made of it before the check
+            // below. If that fails, the words were none, and what was made of them is dropped.
+            let done = meanwhile();
             let header = u64::from_le(page[1].load(Relaxed));
             let mut words = [0; PAYLOAD];
             for (word, shared) in words.iter_mut().zip(&page[FIRST..]) {
                 *word = u64::from_le(shared.load(Relaxed));
             }
-            let done = meanwhile();
+            let outcome = make(&Words::of_payload(&words), done);
             // No load above is made after the one below.
             fence(Acquire);
             if u64::from_le(page[SEQUENCE].load(Relaxed)) == before {
                 // Another writer may have another clock, for which this reader did not ask.
-                return (header == self.header).then(|| (Words::of_payload(&words), done));
+                return (header == self.header).then_some(outcome);
             }
             spin_loop();
         }

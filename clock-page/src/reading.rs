@@ -1,6 +1,6 @@
 //! The time at one reading of the raw clock.
 
-use crate::course::growth;
+use crate::course::{growth, near_growth};
 use crate::words::{Stated, Words};
 
 /// Group time at one reading of the raw clock.
@@ -89,11 +89,28 @@ impl Words {
 
     #[inline]
     fn error_at(&self, raw: u64) -> u64 {
-        let grown = growth(raw.saturating_sub(self.bound_raw), self.growth);
-        let later = growth(raw.saturating_sub(self.later_raw), self.later_growth);
-        let error = i128::from(self.bound_ns) + grown + later;
-        u64::try_from(error).unwrap_or(if error < 0 { 0 } else { u64::MAX })
+        self.near_error_at(raw).unwrap_or_else(|| {
+            let first = (raw.saturating_sub(self.bound_raw), self.growth);
+            let later = (raw.saturating_sub(self.later_raw), self.later_growth);
+            far_error(self.bound_ns, first, later)
+        })
     }
+
+    /// The same where 64 bits suffice.
+    #[inline]
+    fn near_error_at(&self, raw: u64) -> Option<u64> {
+        let grown = near_growth(raw.saturating_sub(self.bound_raw), self.growth)?;
+        let later = near_growth(raw.saturating_sub(self.later_raw), self.later_growth)?;
+        self.bound_ns.checked_add_signed(grown.checked_add(later)?)
+    }
+}
+
+/// With copies of what it takes, so that the usual way keeps all in registers.
+#[cold]
+#[inline(never)]
+fn far_error(bound_ns: u64, first: (u64, i64), later: (u64, i64)) -> u64 {
+    let error = i128::from(bound_ns) + growth(first.0, first.1) + growth(later.0, later.1);
+    u64::try_from(error).unwrap_or(if error < 0 { 0 } else { u64::MAX })
 }
 
 impl Reading {

@@ -1,6 +1,6 @@
 //! The formulas, at their edges and beside an exact model.
 
-use crate::course::growth;
+use crate::course::{growth, near_growth};
 use crate::{Piece, Stated, Status, Words};
 
 /// A rate of one in a thousand, rounded down.
@@ -104,6 +104,8 @@ fn every_word_gives_what_an_exact_model_gives() {
         assert_eq!(i128::from(piece.at(x)), exact, "{piece:?} at {x}");
         let exact = -floor_of_share(-i128::from(x), rate);
         assert_eq!(growth(x, rate), exact, "{x} at {rate}");
+        let near = i64::try_from(exact).ok().filter(|near| *near > i64::MIN);
+        assert_eq!(near_growth(x, rate), near, "{x} at {rate}");
     }
 }
 
@@ -112,7 +114,13 @@ fn no_words_are_too_strange_to_be_evaluated() {
     let mut numbers = Numbers(11);
     for _ in 0..200_000 {
         let words = Words::of_payload(&[(); 25].map(|()| numbers.any()));
-        let reading = words.at(numbers.any());
+        let raw = numbers.any();
+        let reading = words.at(raw);
+        let grown = growth(raw.saturating_sub(words.bound_raw), words.growth);
+        let later = growth(raw.saturating_sub(words.later_raw), words.later_growth);
+        let error = (i128::from(words.bound_ns) + grown + later).clamp(0, u64::MAX.into());
+        let is_known = reading.status != Status::Unknown;
+        assert!(!is_known || i128::from(reading.error_ns) == error, "{words:?} at {raw}");
         assert!(reading.earliest_ns <= reading.time_ns && reading.time_ns <= reading.latest_ns);
     }
 }

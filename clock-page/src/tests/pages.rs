@@ -49,15 +49,26 @@ fn words_that_change_while_they_are_read_are_read_again() {
     let mut writer = Writer::create(&path).unwrap();
     let reader = Reader::open(&path).unwrap();
     writer.publish(&Words { epoch: 1, ..stated() }).unwrap();
-    let mut times = 0;
-    let read = reader.section(|| {
+    let (mut times, mut publish) =
+        (0, |epoch| writer.publish(&Words { epoch, ..stated() }).unwrap());
+    let before = || {
         times += 1;
         if times < 3 {
-            writer.publish(&Words { epoch: 1 + times, ..stated() }).unwrap();
+            publish(1 + times);
         }
         times
-    });
-    assert_eq!(read.map(|(words, times)| (words.epoch, times)), Some((3, 3)));
+    };
+    let read = reader.section(before, |words, times| (words.epoch, times));
+    assert_eq!(read, Some((3, 3)));
+    let mut times = 0;
+    let after = |words: &Words, ()| {
+        times += 1;
+        if times < 3 {
+            publish(9);
+        }
+        (words.epoch, times)
+    };
+    assert_eq!(reader.section(|| (), after), Some((9, 3)));
 }
 
 #[test]
@@ -67,10 +78,11 @@ fn a_reader_does_not_wait_for_ever() {
     writer.publish(&stated()).unwrap();
     let reader = Reader::open(&path).unwrap();
     let mut tries = 0;
-    let read = reader.section(|| {
+    let meanwhile = || {
         tries += 1;
         writer.publish(&stated()).unwrap();
-    });
+    };
+    let read = reader.section(meanwhile, |_, ()| ());
     assert_eq!((read, tries), (None, Reader::TRIES));
     for sequence in [0, 1, 9] {
         set(&path, 16, &u64::to_le_bytes(sequence));

@@ -7,23 +7,30 @@ use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{APPLICATION, Answer, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
+use conclave_protocols::cost;
+
+use crate::counts::Counts;
 
 /// A lock lasts long, a lead does not.
-const THREE: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
+const FOUR: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
      elections: [{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}, \
-     {name: bills, algorithm: ChangRoberts}, {name: audits, algorithm: Ring}]}";
+     {name: bills, algorithm: ChangRoberts}, {name: parcels, algorithm: SpanningTree}, \
+     {name: audits, algorithm: Ring}]}";
 
-const NAMES: [&str; 3] = ["reports", "mails", "bills"];
+const NAMES: [&str; 4] = ["reports", "mails", "bills", "parcels"];
+
+/// One to withdraw and one to be killed in each, and one that is left.
+const MEMBERS: usize = 6;
 
 #[test]
-fn three_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() -> Result<()> {
+fn four_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a crash of a sidecar") {
         return Ok(());
     }
     cluster.in_namespace("elections", |namespace| {
-        Group::traced(namespace, THREE, 5, |group| {
-            // The crash of the group's own leader would cost all three.
+        Group::traced(namespace, FOUR, MEMBERS, |group| {
+            // The crash of the group's own leader would cost all four.
             let mut pods = vec![group.await_leader()?];
             pods.extend(group.followers()?);
             for (turn, name) in NAMES.iter().enumerate() {
@@ -37,16 +44,19 @@ fn three_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() -
             for (turn, name) in NAMES.iter().enumerate() {
                 let (leader, first) = lead(group, name, &pods)?;
                 ensure!(leader.uid == pods[0].uid, "a higher priority took {name} away");
+                // Those that were killed before stand no longer.
+                let left = pods.len() - 2 - turn;
+                let before = Counts::of(group, name, &pods)?;
+                is_to_cost(group, &pods[0], name, left + 1)?;
                 withdraw(group, &leader, name)?;
                 let (leader, second) = lead(group, name, &pods)?;
                 ensure!(leader.uid == pods[1 + turn].uid, "{} leads {name}", leader.name);
                 ensure!(second > first, "{first}, then {second}");
-                // Those that were killed before stand no longer.
-                let left = pods.len() - 2 - turn;
+                costs_what_it_is_to(name, left + 1, &before.await_end(group, &pods)?)?;
                 let third = a_leader_that_is_killed_is_followed(group, name, &leader, left)?;
                 ensure!(third > second, "{second}, then {third}");
             }
-            group.await_members(5)?;
+            group.await_members(MEMBERS)?;
             applications_that_only_ask_are_put_forward_by_an_annotation(group)
         })
     })
@@ -60,11 +70,11 @@ fn applications_that_only_ask_are_put_forward_by_an_annotation(group: &Group<'_>
     group.namespace.kubectl(&patch)?;
     let rollout = ["rollout", "status", "deployment/shop", "--timeout=120s"];
     group.namespace.kubectl(&rollout)?;
-    group.await_members(5)?;
+    group.await_members(MEMBERS)?;
     let pods = group.pods()?;
     lead(group, "audits", &pods)?;
     let candidates = group.get(&pods[0], &path("audits"))?;
-    ensure!(candidates.number("candidates")? == 5, "{candidates:?}");
+    ensure!(candidates.number("candidates")? == MEMBERS as u64, "{candidates:?}");
     // `curl` is the application here, and `timeout` ends it by SIGKILL.
     let url = "http://localhost:7070/v1/elections/bills/candidacy";
     let curl =
@@ -94,10 +104,13 @@ fn a_leader_that_is_killed_is_followed(
     group.lock(leader, &format!("of-{name}"), "5s")?;
     let mut others = group.pods()?;
     others.retain(|pod| pod.uid != leader.uid);
+    let before = Counts::of(group, name, &others)?;
     let killed = Instant::now();
     group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
     let (next, token) = lead(group, name, &others)?;
     println!("{name}: {} leads {} ms after a kill", next.name, killed.elapsed().as_millis());
+    // The ballot may still be asked of the one that is dead.
+    costs_what_it_is_to(name, left + 1, &before.await_end(group, &others)?)?;
     let lock = group.post(&others[0], &format!("/v1/locks/of-{name}"))?;
     ensure!(lock.status != 201, "the lease of its locks was over too: {lock:?}");
     // Its application stood once, and another process of its sidecar does not know.
@@ -108,6 +121,45 @@ fn a_leader_that_is_killed_is_followed(
         Ok(())
     })?;
     Ok(token)
+}
+
+/// At best and at worst, by the formulas, if so many stand that live and one of them begins; and what may come on top.
+fn formulas(name: &str, stand: usize) -> (u64, u64, u64) {
+    let n = stand as u64;
+    match name {
+        "reports" => (
+            cost::bully_living(n, n - 1),
+            cost::bully_living(n, 0),
+            cost::bully_announced_again(n, 0),
+        ),
+        "mails" => (cost::ring_living(n), cost::ring_living(n), 0),
+        "bills" => (cost::chang_roberts_living(n, n - 1), cost::chang_roberts_living(n, 0), 0),
+        _ => {
+            let one = cost::spanning_tree_living(n);
+            // Who answers late may begin as well.
+            (one, one, cost::spanning_tree_most(n) - one)
+        }
+    }
+}
+
+/// Each member states what the formulas have.
+fn is_to_cost(group: &Group<'_>, pod: &Pod, name: &str, stand: usize) -> Result<()> {
+    let (best, worst, _) = formulas(name, stand);
+    wait::until("what a ballot is to cost", SOON, || {
+        let shown = group.get(pod, &path(name))?;
+        let expected = &shown.body["expected_messages"];
+        ensure!(expected["best"] == best && expected["worst"] == worst, "{expected} of {shown:?}");
+        Ok(())
+    })
+}
+
+/// On a ring, members that know who leads before the list has come round once more send less than its formula has.
+fn costs_what_it_is_to(name: &str, stand: usize, counts: &Counts) -> Result<()> {
+    let (_, worst, on_top) = formulas(name, stand);
+    println!("{name}: {} messages of {stand}, {} ballots", counts.sent, counts.held);
+    let within = stand as u64 - 2..=(worst + on_top) * counts.held;
+    ensure!(within.contains(&counts.sent), "{name} of {stand}: {counts:?}, not {within:?}");
+    Ok(())
 }
 
 pub(crate) fn path(name: &str) -> String {

@@ -5,6 +5,7 @@ mod alone;
 mod anew;
 mod clock_pages;
 mod clocks;
+mod counts;
 mod elections;
 mod evidence;
 mod faults;

@@ -7,6 +7,7 @@ use conclave_e2e::wait;
 use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
 
+use crate::counts::Counts;
 use crate::elections::{lead, stand, withdraw};
 
 const FAST: &str =
@@ -103,7 +104,7 @@ fn a_ballot_goes_by_way_of_the_gateways(group: &Group<'_>) -> Result<()> {
         let before = Counts::of(group, REPORTS, &pods)?;
         withdraw(group, &leader, REPORTS)?;
         lead(group, REPORTS, &pods)?;
-        let counts = Counts::of(group, REPORTS, &pods)?.since(&before)?;
+        let counts = before.await_end(group, &pods)?;
         println!("{REPORTS}: {} messages, {} ballots", counts.sent, counts.held);
         costs.push(counts.sent);
         ensure!(stand(group, &leader, REPORTS, 0)? == 201);
@@ -132,8 +133,7 @@ fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> 
     let (leader, living) = (group.await_leader()?, group.followers()?);
     let before = Counts::of(group, DEFAULT, &living)?;
     successor(group, &leader)?;
-    let end = || Counts::of(group, DEFAULT, &living)?.since(&before);
-    let counts = wait::until("the end of the election", SOON, end)?;
+    let counts = before.await_end(group, &living)?;
     println!("{}: {} messages, {} elections", algorithm.name(), counts.sent, counts.held);
     let (least, most) = costs(algorithm);
     let within = least..=most * counts.held;
@@ -155,48 +155,4 @@ fn costs(algorithm: ElectionAlgorithm) -> (u64, u64) {
         // Each asks the dead one too, in each computation.
         ElectionAlgorithm::SpanningTree => (n - 1, cost::spanning_tree_most(n)),
     }
-}
-
-/// What some members have counted so far of one election.
-#[derive(Debug)]
-struct Counts {
-    /// Messages that the source of the algorithm counts, of all together.
-    sent: u64,
-    /// Elections that ended, of the member that held most.
-    held: u64,
-    each: Vec<u64>,
-}
-
-impl Counts {
-    fn of(group: &Group<'_>, election: &str, pods: &[Pod]) -> Result<Self> {
-        let (mut sent, mut each) = (0, Vec::new());
-        for pod in pods {
-            let metrics = group.metrics(pod)?;
-            let of = |name, label| sum(&metrics, name, election, label);
-            sent += of("conclave_election_messages_sent_total", "kind=\"textbook\"")?;
-            each.push(of("conclave_elections_total", "result=")?);
-        }
-        Ok(Self { sent, held: 0, each })
-    }
-
-    /// What came on top; an error until an election has ended.
-    fn since(self, before: &Self) -> Result<Self> {
-        let each: Vec<u64> =
-            self.each.iter().zip(&before.each).map(|(now, then)| now - then).collect();
-        ensure!(each.iter().any(|held| *held > 0), "no election has ended: {each:?}");
-        let held = each.iter().max().copied().context("some live")?;
-        Ok(Self { sent: self.sent - before.sent, held, each })
-    }
-}
-
-/// The sum of the series of an election that have a label.
-fn sum(metrics: &str, name: &str, election: &str, label: &str) -> Result<u64> {
-    let election = format!("election=\"{election}\"");
-    let lines = metrics.lines().filter(|line| line.starts_with(name));
-    let lines = lines.filter(|line| line.contains(&election) && line.contains(label));
-    let values = lines
-        .map(|line| line.rsplit(' ').next().context("a value")?.parse::<u64>().context("a count"));
-    let values = values.collect::<Result<Vec<_>>>()?;
-    ensure!(!values.is_empty(), "no {name} with {election} and {label}: {metrics}");
-    Ok(values.into_iter().sum())
 }

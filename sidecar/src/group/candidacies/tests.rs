@@ -7,7 +7,7 @@ use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
-use crate::group::{Election, sample};
+use crate::group::{Election, ElectionCost, sample};
 
 const ME: Incarnation = Incarnation { pod: PodUid(1), run: 7 };
 const OTHER: Incarnation = Incarnation { pod: PodUid(2), run: 7 };
@@ -254,6 +254,28 @@ fn what_is_heard_early_is_shown_once_the_election_is_listed() {
     assert!(candidacies.shown.borrow().is_empty());
     list(&mut candidacies, &["reports"]);
     assert_eq!(shown(&candidacies).candidates, 2);
+}
+
+/// The one that leads is none of those of whom the next is elected.
+#[test]
+fn what_the_next_ballot_is_to_cost_follows_from_those_that_stand() {
+    let mut candidacies = candidacies();
+    let third = Incarnation { pod: PodUid(3), run: 7 };
+    let mut record = record(4);
+    record.members.push(sample::member(ME, "shop-0"));
+    record.members.push(sample::member(third, "shop-2"));
+    let expected = |candidacies: &mut Candidacies, leader| {
+        let (profile, candidates) = (Profile::default(), vec![ME, OTHER, third]);
+        let event = ElectionEvent::State { leader, profile, candidates };
+        candidacies.on_election(NOW, &lead(), &event, Some(&record));
+        shown(candidacies).expected
+    };
+    assert_eq!(expected(&mut candidacies, None), Some(ElectionCost::new(2, 8)));
+    assert_eq!(expected(&mut candidacies, Some(OTHER)), Some(ElectionCost::new(1, 3)));
+    // One of them has gone with its view.
+    record.members.pop();
+    candidacies.entered(&Record { epoch: Epoch(5), ..record });
+    assert_eq!(shown(&candidacies).expected, Some(ElectionCost::new(1, 3)));
 }
 
 #[test]
