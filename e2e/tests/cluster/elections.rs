@@ -1,6 +1,7 @@
 //! Named elections on a real cluster: several at once, of all algorithms; their leaders are killed, give the lead up
 //! and drain.
 
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -8,8 +9,10 @@ use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{APPLICATION, Answer, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 use conclave_protocols::cost;
+use conclave_protocols::policy::ElectionAlgorithm;
 
 use crate::counts::Counts;
+use crate::nominations;
 
 /// A lock lasts long, a lead does not.
 const FOUR: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
@@ -17,7 +20,12 @@ const FOUR: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease:
      {name: bills, algorithm: ChangRoberts}, {name: parcels, algorithm: SpanningTree}, \
      {name: audits, algorithm: Ring}]}";
 
-const NAMES: [&str; 4] = ["reports", "mails", "bills", "parcels"];
+const NAMES: [(&str, ElectionAlgorithm); 4] = [
+    ("reports", ElectionAlgorithm::Bully),
+    ("mails", ElectionAlgorithm::Ring),
+    ("bills", ElectionAlgorithm::ChangRoberts),
+    ("parcels", ElectionAlgorithm::SpanningTree),
+];
 
 /// One to withdraw and one to be killed in each, and one that is left.
 const MEMBERS: usize = 6;
@@ -33,7 +41,7 @@ fn four_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() ->
             // The crash of the group's own leader would cost all four.
             let mut pods = vec![group.await_leader()?];
             pods.extend(group.followers()?);
-            for (turn, name) in NAMES.iter().enumerate() {
+            for (turn, (name, _)) in NAMES.iter().enumerate() {
                 ensure!(stand(group, &pods[0], name, 0)? == 201);
                 ensure!(lead(group, name, &pods)?.0.uid == pods[0].uid, "it is alone");
                 for (place, pod) in pods.iter().enumerate().skip(1) {
@@ -41,19 +49,24 @@ fn four_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() ->
                     ensure!(stand(group, pod, name, priority)? == 201);
                 }
             }
-            for (turn, name) in NAMES.iter().enumerate() {
+            for (turn, (name, algorithm)) in NAMES.into_iter().enumerate() {
                 let (leader, first) = lead(group, name, &pods)?;
                 ensure!(leader.uid == pods[0].uid, "a higher priority took {name} away");
                 // Those that were killed before stand no longer.
                 let left = pods.len() - 2 - turn;
                 let before = Counts::of(group, name, &pods)?;
-                is_to_cost(group, &pods[0], name, left + 1)?;
+                let formula = Formula::of(algorithm, left + 1);
+                is_to_cost(group, &pods[0], name, formula)?;
                 withdraw(group, &leader, name)?;
                 let (leader, second) = lead(group, name, &pods)?;
                 ensure!(leader.uid == pods[1 + turn].uid, "{} leads {name}", leader.name);
                 ensure!(second > first, "{first}, then {second}");
-                costs_what_it_is_to(name, left + 1, &before.await_end(group, &pods)?)?;
-                let third = a_leader_that_is_killed_is_followed(group, name, &leader, left)?;
+                let counts = before.await_end(group, &pods)?;
+                // On a ring, those that know who leads before the list has come round once more pass it on no more.
+                let most = (formula.worst + formula.on_top) * counts.held;
+                costs(name, left as u64..=most, &counts)?;
+                let of = (name, algorithm);
+                let third = a_leader_that_is_killed_is_followed(group, of, &leader, left)?;
                 ensure!(third > second, "{second}, then {third}");
             }
             group.await_members(MEMBERS)?;
@@ -97,7 +110,7 @@ fn applications_that_only_ask_are_put_forward_by_an_annotation(group: &Group<'_>
 /// Long before a lock of the same pod may be another's.
 fn a_leader_that_is_killed_is_followed(
     group: &Group<'_>,
-    name: &str,
+    (name, algorithm): (&str, ElectionAlgorithm),
     leader: &Pod,
     left: usize,
 ) -> Result<u64> {
@@ -109,8 +122,10 @@ fn a_leader_that_is_killed_is_followed(
     group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
     let (next, token) = lead(group, name, &others)?;
     println!("{name}: {} leads {} ms after a kill", next.name, killed.elapsed().as_millis());
-    // The ballot may still be asked of the one that is dead.
-    costs_what_it_is_to(name, left + 1, &before.await_end(group, &others)?)?;
+    // It may still be called among all, and the others may miss it one after the other.
+    let counts = before.await_end(group, &others)?;
+    let (_, most) = nominations::costs(algorithm, left as u64 + 1);
+    costs(name, left as u64 - 1..=most * counts.held, &counts)?;
     let lock = group.post(&others[0], &format!("/v1/locks/of-{name}"))?;
     ensure!(lock.status != 201, "the lease of its locks was over too: {lock:?}");
     // Its application stood once, and another process of its sidecar does not know.
@@ -123,42 +138,51 @@ fn a_leader_that_is_killed_is_followed(
     Ok(token)
 }
 
-/// At best and at worst, by the formulas, if so many stand that live and one of them begins; and what may come on top.
-fn formulas(name: &str, stand: usize) -> (u64, u64, u64) {
-    let n = stand as u64;
-    match name {
-        "reports" => (
-            cost::bully_living(n, n - 1),
-            cost::bully_living(n, 0),
-            cost::bully_announced_again(n, 0),
-        ),
-        "mails" => (cost::ring_living(n), cost::ring_living(n), 0),
-        "bills" => (cost::chang_roberts_living(n, n - 1), cost::chang_roberts_living(n, 0), 0),
-        _ => {
-            let one = cost::spanning_tree_living(n);
-            // Who answers late may begin as well.
-            (one, one, cost::spanning_tree_most(n) - one)
-        }
+/// By the formulas, if so many stand that live and one of them begins.
+#[derive(Clone, Copy, Debug)]
+struct Formula {
+    best: u64,
+    worst: u64,
+    /// What may come on top, if the highest bully is asked again and again, or somebody answers late.
+    on_top: u64,
+}
+
+impl Formula {
+    fn of(algorithm: ElectionAlgorithm, stand: usize) -> Self {
+        let n = stand as u64;
+        let (best, worst, on_top) = match algorithm {
+            ElectionAlgorithm::Bully => {
+                let again = cost::bully_announced_again(n, 0);
+                (cost::bully_living(n, n - 1), cost::bully_living(n, 0), again)
+            }
+            ElectionAlgorithm::Ring => (cost::ring_living(n), cost::ring_living(n), n),
+            ElectionAlgorithm::ChangRoberts => {
+                let living = |begins| cost::chang_roberts_living(n, begins);
+                (living(n - 1), living(0), n)
+            }
+            ElectionAlgorithm::SpanningTree => {
+                let one = cost::spanning_tree_living(n);
+                (one, one, cost::spanning_tree_most(n) - one)
+            }
+        };
+        Self { best, worst, on_top }
     }
 }
 
-/// Each member states what the formulas have.
-fn is_to_cost(group: &Group<'_>, pod: &Pod, name: &str, stand: usize) -> Result<()> {
-    let (best, worst, _) = formulas(name, stand);
+/// The API states what the formulas have.
+fn is_to_cost(group: &Group<'_>, pod: &Pod, name: &str, formula: Formula) -> Result<()> {
     wait::until("what a ballot is to cost", SOON, || {
         let shown = group.get(pod, &path(name))?;
         let expected = &shown.body["expected_messages"];
-        ensure!(expected["best"] == best && expected["worst"] == worst, "{expected} of {shown:?}");
+        let (best, worst) = (&expected["best"], &expected["worst"]);
+        ensure!(*best == formula.best && *worst == formula.worst, "{formula:?}, not {shown:?}");
         Ok(())
     })
 }
 
-/// On a ring, members that know who leads before the list has come round once more send less than its formula has.
-fn costs_what_it_is_to(name: &str, stand: usize, counts: &Counts) -> Result<()> {
-    let (_, worst, on_top) = formulas(name, stand);
-    println!("{name}: {} messages of {stand}, {} ballots", counts.sent, counts.held);
-    let within = stand as u64 - 2..=(worst + on_top) * counts.held;
-    ensure!(within.contains(&counts.sent), "{name} of {stand}: {counts:?}, not {within:?}");
+fn costs(name: &str, within: RangeInclusive<u64>, counts: &Counts) -> Result<()> {
+    println!("{name}: {} messages, {} ballots, {within:?}", counts.sent, counts.held);
+    ensure!(within.contains(&counts.sent), "{name}: {counts:?}, not {within:?}");
     Ok(())
 }
 

@@ -135,16 +135,15 @@ fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> 
     successor(group, &leader)?;
     let counts = before.await_end(group, &living)?;
     println!("{}: {} messages, {} elections", algorithm.name(), counts.sent, counts.held);
-    let (least, most) = costs(algorithm);
+    let (least, most) = costs(algorithm, MEMBERS as u64);
     let within = least..=most * counts.held;
     ensure!(within.contains(&counts.sent), "{algorithm:?}: {counts:?}, not {within:?}");
     Ok(())
 }
 
-/// What all together send at least and at most in one election. All begin at about the same time, and a nominee stops to
+/// What all together send at least and at most in one election of n, of which the leader is dead. All begin at about the same time, and a nominee stops to
 /// take part, so that one on a ring may end before it has come round once more.
-fn costs(algorithm: ElectionAlgorithm) -> (u64, u64) {
-    let n = MEMBERS as u64;
+pub(crate) fn costs(algorithm: ElectionAlgorithm, n: u64) -> (u64, u64) {
     match algorithm {
         ElectionAlgorithm::Bully => {
             (cost::bully_best(n), cost::bully_worst(n) + cost::bully_announced_upwards(n, n - 2))
