@@ -3,6 +3,8 @@
 
 #[path = "figures/ballots.rs"]
 mod ballots;
+#[path = "figures/bins.rs"]
+mod bins;
 #[path = "figures/clocks.rs"]
 mod clocks;
 #[path = "figures/deaths.rs"]
@@ -27,6 +29,8 @@ mod page;
 mod page_elections;
 #[path = "figures/page_superpeers.rs"]
 mod page_superpeers;
+#[path = "figures/peer.rs"]
+mod peer;
 #[path = "figures/plane.rs"]
 mod plane;
 #[path = "figures/plot.rs"]
