@@ -1,8 +1,12 @@
 //! What the algorithms cost, measured beside the formulas of their sources, and the page that
 //! states it: `docs/protocols.md`. `UPDATE=1` writes it and its plots anew.
 
+#[path = "figures/at_once.rs"]
+mod at_once;
 #[path = "figures/ballots.rs"]
 mod ballots;
+#[path = "figures/bins.rs"]
+mod bins;
 #[path = "figures/clocks.rs"]
 mod clocks;
 #[path = "figures/deaths.rs"]
@@ -21,12 +25,16 @@ mod locks;
 mod many;
 #[path = "figures/measure.rs"]
 mod measure;
+#[path = "figures/orders.rs"]
+mod orders;
 #[path = "figures/page.rs"]
 mod page;
 #[path = "figures/page_elections.rs"]
 mod page_elections;
 #[path = "figures/page_superpeers.rs"]
 mod page_superpeers;
+#[path = "figures/peer.rs"]
+mod peer;
 #[path = "figures/plane.rs"]
 mod plane;
 #[path = "figures/plot.rs"]
@@ -65,7 +73,9 @@ fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say(
         ring,
         chang_roberts,
         spanning_tree,
+        orders: orders::all(),
         zones: zones::all(),
+        at_once: at_once::all(),
     };
     let mut wrong = vec![];
     for (name, text) in files(&figures) {

@@ -158,6 +158,7 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
     assert_eq!(ranks.last(), Some(&leader), "it has the highest rank");
     run.sim.crash(Node::Member(leader));
     let sent = |run: &Whole| counts(run, |pod| &pod.nominating);
+    let announced = run.sim.sent("coordinator");
     run.until("promises run out", |run| sent(run)[0] > 0);
     let start = run.sim.now();
     run.until("another leads", |run| run.group_leader().is_some());
@@ -165,32 +166,37 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
     let took = run.sim.now().saturating_sub(start);
     let wait = Waits::of(Timing::default().leader_lease).answer;
     run.sim.run_for(Duration::from_secs(2));
-    let [textbook, acks, _] = sent(&run);
+    let [textbook, acks, notices] = sent(&run);
     let n = u64::from(size);
+    // An acknowledgement is of a message that arrived.
+    assert!(acks <= textbook);
     let (messages, on_top, transfers) = match algorithm {
-        ElectionAlgorithm::Bully => (
-            hold(textbook - 1, Sent::Exactly(cost::bully_worst(n))),
-            hold(1, Sent::Exactly(cost::bully_announced_upwards(n, n - 2))),
-            if n == 2 { 4 } else { 8 },
-        ),
-        ElectionAlgorithm::Ring => (
-            hold(textbook, Sent::AtMost(cost::ring(n, n - 1) + 1)),
-            hold(acks, Sent::AtMost(textbook)),
-            if n == 2 { 4 } else { n + 7 },
-        ),
-        ElectionAlgorithm::ChangRoberts => (
-            hold(textbook, Sent::AtMost(cost::chang_roberts(n, 0) + 1)),
-            hold(acks, Sent::AtMost(textbook)),
-            if n == 2 { 4 } else { n + 7 },
-        ),
+        ElectionAlgorithm::Bully => {
+            // All that live but the winner are notified by it; the dead one too, and that is on top.
+            let upwards = run.sim.sent("coordinator") - announced - (n - 2);
+            (
+                hold(textbook - upwards, Sent::Exactly(cost::bully_worst(n))),
+                hold(acks + upwards, Sent::Exactly(cost::bully_announced_upwards(n, n - 2))),
+                if n == 2 { 4 } else { 8 },
+            )
+        }
+        // Each message is acknowledged at most once.
+        ElectionAlgorithm::Ring => {
+            let most = Sent::AtMost(cost::ring(n, n - 1) + 1);
+            (hold(textbook, most), hold(acks, most), if n == 2 { 4 } else { n + 7 })
+        }
+        ElectionAlgorithm::ChangRoberts => {
+            let most = Sent::AtMost(cost::chang_roberts(n, 0) + 1);
+            (hold(textbook, most), hold(acks, most), if n == 2 { 4 } else { n + 7 })
+        }
         ElectionAlgorithm::SpanningTree => (
             hold(textbook, Sent::AtMost(cost::spanning_tree_most(n))),
-            hold(acks, Sent::AtMost(textbook)),
+            hold(acks, Sent::Exactly(cost::full_mesh(n - 1) + 2 * (n - 2))),
             if n == 2 { 4 } else { 10 },
         ),
     };
     let took = hold(nanos(took.saturating_sub(wait)) / UNIT, Sent::Exactly(transfers));
-    Held { size, messages, on_top, notices: (0, Sent::Exactly(0)), took }
+    Held { size, messages, on_top, notices: hold(notices, Sent::Exactly(0)), took }
 }
 
 fn counts(whole: &Whole, of: fn(&Pod) -> &BTreeMap<ElectionPart, u64>) -> [u64; 3] {

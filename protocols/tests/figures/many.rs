@@ -1,51 +1,57 @@
 //! Ten thousand members whose locks are spread over superpeers, in the simulator: what each coordinator has to do, and
-//! what happens to the locks of one that dies.
+//! what happens to the locks of some that die.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use conclave_protocols::election::superpeers::{Key, Superpeers as Selection};
-use conclave_protocols::mutex::central::Message;
+use conclave_protocols::election::superpeers::{BITS, Key, Superpeers as Selection};
 use conclave_protocols::mutex::superpeers::Superpeers;
-use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
-use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::mutex::{Carried, Mutex, Phase};
+use conclave_protocols::protocol::InputOf;
 use conclave_protocols::random::Random;
 use conclave_protocols::sim::Simulator;
-use conclave_protocols::{
-    Effect, Epoch, Input, LocalTime, MemberId, Named, Outbox, Protocol, View, cost,
-};
+use conclave_protocols::{Epoch, LocalTime, MemberId, Outbox, Protocol, View, cost};
 
-use crate::measure::{SECTION, T};
-use crate::sent::Mean;
-
-/// The number of a lock.
-type Lock = u32;
+use crate::bins;
+use crate::elections::hold;
+use crate::measure::{SECTION, SECTION_IN_T, T, UNIT};
+use crate::peer::{Changed, Lock, Peer};
+use crate::sent::{Mean, Sent, nanos};
 
 /// Members who each ask for some locks, at random times.
 pub(crate) struct Load {
     pub(crate) members: u32,
     pub(crate) share_percent: u8,
-    pub(crate) coordinators: usize,
+    pub(crate) coordinators: u64,
     pub(crate) entries: u64,
     /// All that were sent, but for `queued`.
     pub(crate) messages: u64,
-    /// Messages that a coordinator received as such, on average and at most.
+    /// Messages that a coordinator received as such, on average; and at most, with a bound of that.
     pub(crate) mean: Mean,
-    pub(crate) most: u64,
+    pub(crate) most: (u64, Sent),
+    /// Names that fall to a coordinator, likewise.
+    pub(crate) names: Mean,
+    pub(crate) names_most: (u64, Sent),
+    /// Inputs that the parts of the busiest coordinator in locks handled.
+    pub(crate) handled: u64,
 }
 
-/// What became of the locks of a coordinator that died while they were wanted.
+/// What became of the locks of coordinators that died while they were wanted.
 pub(crate) struct Recovery {
     pub(crate) members: u32,
     pub(crate) coordinators: usize,
+    pub(crate) died: usize,
     pub(crate) prefixes_moved: usize,
     pub(crate) names_moved: usize,
     pub(crate) names: u32,
-    /// Locks that were held or waited for, and of these, those that it coordinated.
+    /// Locks that were held or waited for, and of these, those that the dead coordinated.
     pub(crate) in_use: usize,
-    pub(crate) of_it: usize,
+    pub(crate) of_them: usize,
     /// Members that waited, all of which entered.
     pub(crate) waited: usize,
+    /// From the beginning of the next view until the last of them entered, in T.
+    pub(crate) took: (Mean, Sent),
 }
 
 /// How many locks a member asks for, and how many names there are for each member.
@@ -74,28 +80,59 @@ fn load(members: u32, share_percent: u8) -> Load {
     assert_eq!(heard.iter().sum::<u64>(), 2 * by_others);
     let others = (0..members).map(MemberId).filter(|one| !coordinators.contains(one));
     assert!(others.into_iter().all(|other| of(other).heard == 0), "nobody else coordinates");
+    // Each message is an input, and so is that an application enters, and leaves.
+    let handled: u64 = run.sim.nodes().map(|(_, peer)| peer.handled).sum();
+    assert_eq!(handled, run.sim.sent_in_all() + 2 * entries);
+    let busiest = coordinators.iter().map(|one| of(*one).handled).max().unwrap_or(0);
+    group.assert_prefixes_are_even();
+    let (names, bins) = (entries, coordinators.len() as u64);
+    let names_most = (names_of(&group).into_values().max().unwrap_or(0), bins::balls(names, bins));
+    let most = (heard.into_iter().max().unwrap_or(0), 2 * bins::throws_at_balls(names, bins));
     Load {
         members,
         share_percent,
-        coordinators: coordinators.len(),
+        coordinators: bins,
         entries,
         messages,
-        mean: Mean { sum: 2 * by_others, count: heard.len() as u64 },
-        most: heard.into_iter().max().unwrap_or(0),
+        mean: Mean { sum: 2 * by_others, count: bins },
+        most: hold(most.0, Sent::AtMost(most.1)),
+        names: Mean { sum: names, count: bins },
+        names_most: hold(names_most.0, Sent::AtMost(names_most.1)),
+        handled: busiest,
     }
 }
 
-/// One coordinator dies in the midst of that, and the view goes on without it.
-pub(crate) fn recovery(members: u32, share_percent: u8) -> Recovery {
+/// How many names fall to each coordinator.
+fn names_of(group: &Group) -> BTreeMap<MemberId, u64> {
+    let mut names_of: BTreeMap<MemberId, u64> = BTreeMap::new();
+    for lock in 0..group.view.size * EACH {
+        *names_of.entry(group.coordinator(lock)).or_default() += 1;
+    }
+    names_of
+}
+
+/// The busiest coordinators die in the midst of that, and the view goes on without them.
+pub(crate) fn recovery(members: u32, share_percent: u8, dying: usize) -> Recovery {
     let group = Group::new(ids(members), share_percent);
     let mut run = Run::new(&group, &BTreeMap::new());
     run.ask(7);
     run.go_on(SPAN / 2);
-    let dead = group.selection.all()[0];
-    run.sim.crash(dead);
+    let dead = busiest(&group, &run, dying);
+    for one in &dead {
+        run.sim.crash(*one);
+    }
     run.go_on(T * 3);
-    let (states, waited) = run.states(dead);
-    let left: Vec<Key> = group.ids.iter().copied().filter(|id| *id != group.id(dead)).collect();
+    let (states, waited) = run.states();
+    let is_of_them = |lock: &&Lock| dead.contains(&group.coordinator(**lock));
+    let of_them: BTreeSet<MemberId> =
+        states.keys().filter(is_of_them).map(|lock| group.coordinator(*lock)).collect();
+    assert_eq!(of_them, dead, "each of them had a lock that is in use");
+    let of_them = states.keys().filter(is_of_them).count();
+    let left: Vec<Key> = (0..members)
+        .map(MemberId)
+        .filter(|one| !dead.contains(one))
+        .map(|one| group.id(one))
+        .collect();
     let next = Group::new(left, share_percent);
     assert_eq!(next.selection.all().len(), group.selection.all().len());
     let both = || group.selection.all().iter().zip(next.selection.all());
@@ -104,9 +141,10 @@ pub(crate) fn recovery(members: u32, share_percent: u8) -> Recovery {
         |lock: &Lock| group.id(group.coordinator(*lock)) != next.id(next.coordinator(*lock));
     let names = members * EACH;
     let names_moved = (0..names).filter(moved).count();
-    let of_it = states.keys().filter(|lock| group.coordinator(**lock) == dead).count();
-    // Ranks above the dead one's move down by one.
-    let rank = |member: MemberId| MemberId(member.0 - u32::from(member.0 > dead.0));
+    // Ranks above those of the dead move down.
+    let rank = |member: MemberId| {
+        MemberId(member.0 - u32::try_from(dead.range(..member).count()).expect("few"))
+    };
     let carried: BTreeMap<Lock, Carried> = states
         .into_iter()
         .map(|(lock, state)| {
@@ -117,16 +155,34 @@ pub(crate) fn recovery(members: u32, share_percent: u8) -> Recovery {
     let mut after = Run::new(&next, &carried);
     after.until_all_have_left();
     assert_eq!(after.entries, waited as u64, "all that waited have entered, once");
+    // Each of a line waits for a section, a release and a grant.
+    let longest = carried.values().map(|state| state.waiting.len()).max().unwrap_or(0) as u64;
+    let bound = Sent::AtMost(longest * (SECTION_IN_T + 2));
+    let took = hold(nanos(after.last_entered), bound.map(|times| times * UNIT));
     Recovery {
         members,
         coordinators: next.selection.all().len(),
+        died: dead.len(),
         prefixes_moved,
         names_moved,
         names,
         in_use: carried.len(),
-        of_it,
+        of_them,
         waited,
+        took: (Mean { sum: took.0, count: UNIT }, bound),
     }
+}
+
+/// The coordinators with most locks in use.
+fn busiest(group: &Group, run: &Run, count: usize) -> BTreeSet<MemberId> {
+    let mut in_use: BTreeMap<MemberId, usize> = BTreeMap::new();
+    for lock in run.states().0.keys() {
+        *in_use.entry(group.coordinator(*lock)).or_default() += 1;
+    }
+    let mut all: Vec<(usize, MemberId)> =
+        in_use.into_iter().map(|(of, locks)| (locks, of)).collect();
+    all.sort_unstable();
+    all.into_iter().rev().take(count).map(|(_, coordinator)| coordinator).collect()
 }
 
 fn ids(members: u32) -> Vec<Key> {
@@ -164,6 +220,20 @@ impl Group {
         let all = self.selection.all().iter().copied();
         if self.is_one { [self.view.leader].into() } else { all.collect() }
     }
+
+    /// Each superpeer has one prefix, which is as large a part of all keys as any other.
+    fn assert_prefixes_are_even(&self) {
+        let all = self.selection.all();
+        let (k, each) = (all.len().ilog2(), all.iter().copied().collect::<BTreeSet<_>>());
+        assert_eq!((1 << k, each.len()), (all.len(), all.len()), "nobody has two");
+        for (slot, superpeer) in (0_u64..).zip(all) {
+            let first = slot.checked_shl(BITS - k).unwrap_or(0);
+            let last = first | u64::MAX.checked_shr(k).unwrap_or(0);
+            for key in [first, last] {
+                assert_eq!(self.selection.responsible(Key(key)), Some(*superpeer));
+            }
+        }
+    }
 }
 
 /// Members that ask, each entry of which is checked to be the only one.
@@ -172,12 +242,18 @@ struct Run {
     members: u32,
     names: u32,
     held: BTreeMap<Lock, MemberId>,
-    asked: Vec<(std::time::Duration, MemberId, Lock)>,
+    asked: Vec<(Duration, MemberId, Lock)>,
     entries: u64,
+    last_entered: Duration,
 }
 
 impl Run {
     fn new(group: &Group, carried: &BTreeMap<Lock, Carried>) -> Self {
+        Self::logging(group, carried, &BTreeSet::new())
+    }
+
+    /// The same, in which some log what they handle.
+    fn logging(group: &Group, carried: &BTreeMap<Lock, Carried>, log: &BTreeSet<MemberId>) -> Self {
         let names = group.view.size * EACH;
         let coordinators: Arc<[MemberId]> = (0..names
             .max(carried.keys().max().map_or(0, |most| most + 1)))
@@ -196,14 +272,15 @@ impl Run {
         let mut sim = Simulator::new(1);
         sim.set_delay(T, T);
         for me in group.view.members() {
-            let mut peer =
-                Peer { me, view: group.view, coordinators: coordinators.clone(), ..Peer::nobody() };
+            let mut peer = Peer::new(me, group.view, coordinators.clone());
+            peer.log = log.contains(&me).then(Vec::new);
             for lock in of_member.remove(&me).unwrap_or_default() {
                 peer.locks.insert(lock, peer.part(lock, &carried[&lock]));
             }
             sim.add(me, peer);
         }
-        Self { sim, members: group.view.size, names, held, asked: vec![], entries: 0 }
+        let (members, last_entered) = (group.view.size, Duration::ZERO);
+        Self { sim, members, names, held, asked: vec![], entries: 0, last_entered }
     }
 
     /// Each member will ask for some locks, at random times within a span.
@@ -222,7 +299,7 @@ impl Run {
         self.asked.reverse();
     }
 
-    fn go_on(&mut self, span: std::time::Duration) {
+    fn go_on(&mut self, span: Duration) {
         let end = self.sim.now() + span;
         while let Some((at, member, lock)) = self.asked.pop_if(|next| next.0 <= end) {
             self.run_until(at);
@@ -238,14 +315,16 @@ impl Run {
         while self.sim.nodes().any(|(_, peer)| !peer.is_idle()) {
             self.go_on(SECTION);
         }
+        // The last release arrives.
+        self.go_on(T);
         assert_eq!(self.held, BTreeMap::new());
     }
 
-    fn run_until(&mut self, at: std::time::Duration) {
+    fn run_until(&mut self, at: Duration) {
         self.sim.run_for(at.saturating_sub(self.sim.now()));
-        for (_, member, Changed { lock, entered }) in self.sim.take_notified() {
+        for (at, member, Changed { lock, entered }) in self.sim.take_notified() {
             if entered {
-                self.entries += 1;
+                (self.entries, self.last_entered) = (self.entries + 1, at);
                 let other = self.held.insert(lock, member);
                 assert_eq!(other, None, "{member} entered {lock} too");
             } else {
@@ -255,10 +334,10 @@ impl Run {
     }
 
     /// Which locks are held or waited for by those that live, and how many wait.
-    fn states(&self, dead: MemberId) -> (BTreeMap<Lock, Carried>, usize) {
+    fn states(&self) -> (BTreeMap<Lock, Carried>, usize) {
         let mut states: BTreeMap<Lock, Carried> = BTreeMap::new();
         let mut waited = 0;
-        for (member, peer) in self.sim.nodes().filter(|(member, _)| *member != dead) {
+        for (member, peer) in self.sim.nodes() {
             for (lock, part) in &peer.locks {
                 match part.phase() {
                     Phase::Idle => {}
@@ -274,112 +353,51 @@ impl Run {
     }
 }
 
-/// A member, with its part in each lock that it has to do with.
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct Peer {
-    me: MemberId,
-    view: View,
-    coordinators: Arc<[MemberId]>,
-    locks: BTreeMap<Lock, Superpeers>,
-    /// Messages that it received as a coordinator.
-    heard: u64,
-}
-
-/// It entered a lock, or left it.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Changed {
-    lock: Lock,
-    entered: bool,
-}
-
-/// What is sent about a lock.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct About(Lock, Message);
-
-impl Named for About {
-    fn name(&self) -> &'static str {
-        self.1.name()
-    }
-}
-
-impl Peer {
-    fn nobody() -> Self {
-        let view = View { epoch: Epoch(1), size: 1, leader: MemberId(0) };
-        let coordinators = Arc::new([]);
-        Self { me: MemberId(0), view, coordinators, locks: BTreeMap::new(), heard: 0 }
-    }
-
-    fn part(&self, lock: Lock, carried: &Carried) -> Superpeers {
-        Superpeers::of(self.coordinators[lock as usize], self.me, self.view, carried)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.locks.values().all(|part| part.phase() == Phase::Idle)
-    }
-
-    fn feed(
-        &mut self,
-        now: LocalTime,
-        lock: Lock,
-        input: InputOf<Superpeers>,
-        out: &mut OutboxOf<Self>,
-    ) {
-        let fresh = self.part(lock, &Carried::default());
-        let part = self.locks.entry(lock).or_insert(fresh);
-        let mut effects = Outbox::default();
-        part.handle(now, input, &mut effects);
-        Self::pass(lock, effects, out);
-    }
-
-    fn pass(lock: Lock, mut effects: OutboxOf<Superpeers>, out: &mut OutboxOf<Self>) {
-        for effect in effects.drain() {
-            match effect {
-                Effect::Send { to, message } => out.send(to, About(lock, message)),
-                Effect::Tell(Event::Entered) => {
-                    out.tell(Changed { lock, entered: true });
-                    out.arm(lock, SECTION);
-                }
-                Effect::Tell(Event::Queued) | Effect::Arm { .. } | Effect::Disarm(_) => {}
-            }
-        }
-    }
-}
-
-impl Protocol for Peer {
-    type Peer = MemberId;
-    type Command = Lock;
-    type Message = About;
-    /// It leaves that lock.
-    type Timer = Lock;
-    type Event = Changed;
-
-    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        for (lock, part) in &mut self.locks {
-            if part.phase() == Phase::InSection {
-                out.arm(*lock, SECTION);
-            }
-            let mut effects = Outbox::default();
-            part.start(now, &mut effects);
-            Self::pass(*lock, effects, out);
-        }
-    }
-
-    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
-        match input {
-            Input::Command(lock) => self.feed(now, lock, Input::Command(Command::Enter), out),
-            Input::Message { from, message: About(lock, message) } => {
-                if matches!(message, Message::Request(_) | Message::Release(_)) {
-                    self.heard += 1;
-                }
-                self.feed(now, lock, Input::Message { from, message }, out);
-            }
-            Input::Timer(lock) => {
-                out.tell(Changed { lock, entered: false });
-                self.feed(now, lock, Input::Command(Command::Exit), out);
-            }
-        }
-    }
-}
-
 /// Within which time all members ask: some ask for a lock that another has.
-const SPAN: std::time::Duration = std::time::Duration::from_millis(100);
+const SPAN: Duration = Duration::from_millis(100);
+
+/// Not an assertion about time: how long the handlers take is printed. What a coordinator's parts in its locks handled is
+/// handed once more to parts that are new, by themselves, with nothing around them.
+#[test]
+#[expect(clippy::disallowed_types, reason = "it is printed how long handlers take")]
+fn the_parts_of_the_busiest_coordinator_handle_the_same_again_and_their_time_is_printed() {
+    for share_percent in [0, 1, 10] {
+        let (handled, parts) = busiest_coordinator(10_000, share_percent);
+        let least = (0..20).map(|_| {
+            let mut fresh = parts.clone();
+            let begin = std::time::Instant::now();
+            for (part, inputs) in &mut fresh {
+                for (now, input) in inputs.drain(..) {
+                    let mut out = Outbox::default();
+                    part.handle(now, input, &mut out);
+                    std::hint::black_box(out);
+                }
+            }
+            let took = begin.elapsed();
+            assert!(fresh.iter().all(|(part, _)| part.phase() == Phase::Idle));
+            took
+        });
+        let least = least.min().unwrap_or_default();
+        println!("{share_percent} %: {handled} inputs in {least:?}");
+    }
+}
+
+/// A part in a lock, and what it handled.
+type Handling = (Superpeers, Vec<(LocalTime, InputOf<Superpeers>)>);
+
+/// How many inputs the busiest coordinator handled, and those of each of its parts in locks.
+fn busiest_coordinator(members: u32, share_percent: u8) -> (u64, Vec<Handling>) {
+    let group = Group::new(ids(members), share_percent);
+    let coordinators = group.coordinators();
+    let mut run = Run::logging(&group, &BTreeMap::new(), &coordinators);
+    run.ask(u64::from(members));
+    run.until_all_have_left();
+    let all = coordinators.iter().filter_map(|one| run.sim.node(*one));
+    let busiest = all.max_by_key(|peer| peer.handled).expect("there is one");
+    let mut parts: BTreeMap<Lock, Handling> = BTreeMap::new();
+    for (now, lock, input) in busiest.log.iter().flatten() {
+        let fresh = || (busiest.part(*lock, &Carried::default()), vec![]);
+        parts.entry(*lock).or_insert_with(fresh).1.push((*now, input.clone()));
+    }
+    (busiest.handled, parts.into_values().collect())
+}

@@ -16,7 +16,7 @@ use crate::page_superpeers;
 use crate::sent::{Mean, Sent, Spread};
 use crate::textbooks::Book;
 use crate::unbuilt;
-use crate::zones::Row;
+use crate::{at_once, orders, zones};
 
 /// Everything that was measured.
 pub(crate) struct Figures {
@@ -27,7 +27,9 @@ pub(crate) struct Figures {
     pub(crate) ring: Elections,
     pub(crate) chang_roberts: Elections,
     pub(crate) spanning_tree: Elections,
-    pub(crate) zones: Vec<Row>,
+    pub(crate) orders: Vec<orders::Row>,
+    pub(crate) zones: Vec<zones::Row>,
+    pub(crate) at_once: Vec<at_once::Row>,
 }
 
 /// The elections of one algorithm.

@@ -6,11 +6,11 @@ use crate::elections::{ANNOUNCEMENT, ANSWER, Case};
 use crate::locks::SIZES;
 use crate::page::{Figures, cells, each, head, table};
 use crate::sent::{Mean, nanos};
-use crate::zones;
+use crate::{at_once, orders, zones};
 
 /// All of it.
 pub(crate) fn section(figures: &Figures) -> String {
-    let Figures { bully, ring, chang_roberts, spanning_tree, zones: between, .. } = figures;
+    let Figures { bully, ring, chang_roberts, spanning_tree, .. } = figures;
     let mut text = format!(
         "## Elections
 
@@ -49,11 +49,13 @@ The metrics of a sidecar count the three apart
     text += &head("SpanningTree", "protocols/src/election/spanning_tree.rs", SPANNING_TREE);
     text += ON_SPANNING_TREE;
     spanning_tree.cases.iter().for_each(|case| text += &outcomes(case));
+    text += &orders::section(&figures.orders);
     text += SPANNING_TREE_HELD;
     text += &held(&spanning_tree.costs);
     text += SPANNING_TREE_DEATHS;
     text += &deaths(&spanning_tree.deaths);
-    text += &zones::section(between);
+    text += &zones::section(&figures.zones);
+    text += &at_once::section(&figures.at_once);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -193,7 +195,8 @@ All n candidates of a ballot live, so the source has 2n messages, two passes. Th
 the lead is granted before the second pass is over, because candidates that know who leads pass on no
 more: n + d + 3 if the list ends d steps before the nominee, and n + 2 if the caller is the nominee. Only
 one candidate begins a ballot, the one that the call names; several at once do not occur. On top comes an
-acknowledgement for each message, but perhaps for the last. Notices are those of the bully algorithm, 5n.
+acknowledgement for each message, but perhaps for the last. Notices are those of the bully algorithm, 5n. In a
+nomination there are no more acknowledgements than its formula has messages.
 
 ";
 
@@ -224,7 +227,8 @@ All n candidates of a ballot live, so the source has 2n messages if the highest 
 each candidate from the one that begins up to the highest. The ballot has fewer, because candidates that
 know who leads pass on no more, and the nominee asks for the lead when its identifier is back: n + d + 3 if
 d steps lead to the nominee, and n + 2 if the caller is the nominee. On top comes an acknowledgement for
-each message, but perhaps for the last. Notices are those of the bully algorithm, 5n.
+each message, but perhaps for the last. Notices are those of the bully algorithm, 5n. In a nomination
+there are no more acknowledgements than its formula has messages.
 
 ";
 
@@ -253,7 +257,8 @@ the first to find the dead member dead still waits for.
 const SPANNING_TREE_HELD: &str = "\
 All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, with any initiator: there
 are n(n - 1)/2 links. On top comes a reply of each that joins. Notices are those of the bully algorithm, 5n. In
-a ballot the priority goes before the capacity.
+a ballot the priority goes before the capacity. In a nomination a member joins higher and higher computations, so
+(n - 1)(n - 2)/2 replies of those that join come on top, and n - 2 probes with their replies.
 
 ";
 

@@ -61,12 +61,13 @@ fn compare(members: u32, share_percent: u8) -> Compared {
     let rounds = tokens.settle();
     let by_tokens: Vec<usize> = tokens.holders.iter().copied().collect();
     assert_eq!(by_tokens.len(), by_prefix.len(), "no token is lost, and none is made");
-    Compared {
-        by_prefix: spread(&places, &by_prefix),
-        by_tokens: spread(&places, &by_tokens),
-        rounds,
-        moves: tokens.moves,
-    }
+    let (by_prefix, by_tokens) = (spread(&places, &by_prefix), spread(&places, &by_tokens));
+    assert!(by_tokens.mean < by_prefix.mean, "tokens bring superpeers nearer on average");
+    assert!(by_tokens.most < by_prefix.most, "and nearer to the member that is farthest away");
+    assert!(by_tokens.load < by_prefix.load, "and share the members out more evenly");
+    assert!(by_prefix.load <= LOAD_BY_PREFIX, "{}", by_prefix.load);
+    assert!(by_tokens.load <= LOAD_BY_TOKENS, "{}", by_tokens.load);
+    Compared { by_prefix, by_tokens, rounds, moves: tokens.moves }
 }
 
 /// Tokens, each at a node of its own.
@@ -219,6 +220,9 @@ fn unit(random: &mut Random) -> f64 {
     (random.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+/// The most members that have one superpeer as the nearest, in hundredths of the mean, as the page states it.
+pub(crate) const LOAD_BY_PREFIX: u64 = 400;
+pub(crate) const LOAD_BY_TOKENS: u64 = 250;
 /// How far a force reaches, in distances of a grid.
 const REACH: f64 = 2.0;
 /// A force that is no larger moves no token.
