@@ -50,6 +50,11 @@ trait Candidate: Subject + Election {
     /// How many members there are where all live in the beginning: as many as can be searched.
     const ALL_LIVING: u32 = SIZE;
 
+    /// Whether this message goes to none but neighbours.
+    fn keeps_to_edges(_message: &Self::Message) -> bool {
+        false
+    }
+
     /// Whether this message elects the member that it arrives at.
     fn comes_back(_message: &Self::Message, _to: MemberId) -> bool {
         false
@@ -103,6 +108,11 @@ impl Candidate for SpanningTree {
         message.makes_sense_in(view(size))
     }
 
+    /// In a wide computation all members are neighbours.
+    fn keeps_to_edges(message: &Self::Message) -> bool {
+        !message.of().wide
+    }
+
     const NEVER_PREMATURE: bool = false;
 
     const ALL_LIVING: u32 = 3;
@@ -122,6 +132,8 @@ struct Elections {
     capacities: Vec<u64>,
     /// In which zone each is, by letters: then all can send to all, and the neighbours are chosen.
     zones: Option<&'static str>,
+    /// Who is a neighbour of whom by that.
+    edges: BTreeSet<(MemberId, MemberId)>,
 }
 
 /// What is promised, beyond what always is.
@@ -145,6 +157,8 @@ struct Memory {
     notified: BTreeMap<MemberId, MemberId>,
     /// A message that makes no sense was sent.
     nonsense: bool,
+    /// A message was sent to somebody who is no neighbour.
+    strayed: bool,
 }
 
 type State<P> = Group<P, Memory>;
@@ -177,8 +191,9 @@ impl<P: Candidate> Laws<P> for Elections {
             Fact::Notified(Event::Elected(leader)) => {
                 memory.notified.insert(member, *leader);
             }
-            Fact::Sent { message, .. } => {
+            Fact::Sent { to, message } => {
                 memory.nonsense |= !P::makes_sense(message, self.graph.size);
+                memory.strayed |= P::keeps_to_edges(message) && !self.edges.contains(&(member, to));
             }
             Fact::Crashed => {}
         }
@@ -235,6 +250,9 @@ fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
             },
         ),
         Property::always("messages make sense", |_, group: &State<P>| !group.memory.nonsense),
+        Property::always("messages travel only along edges", |_, group: &State<P>| {
+            !group.memory.strayed
+        }),
         Property::sometimes("several elect at the same time", |_, group: &State<P>| {
             group.living().filter(|(_, member)| member.protocol.is_electing()).count() > 1
         }),
@@ -376,13 +394,19 @@ fn world_on<P: Candidate>(
     let ids = |ids: &[u32]| ids.iter().copied().map(MemberId).collect();
     let (initiators, inquirers) = (ids(initiators), ids(inquirers));
     let capacities = capacities.to_vec();
-    world_of(Elections { initiators, inquirers, promises, graph, capacities, zones: None })
+    let (zones, edges) = (None, [].into());
+    world_of(Elections { initiators, inquirers, promises, graph, capacities, zones, edges })
 }
 
 fn world_of<P: Candidate>(laws: Elections) -> World<P, Elections> {
     let timing = Timing { answer: Duration::from_secs(1), announcement: Duration::from_secs(2) };
     let places = laws.places();
     let size = laws.graph.size;
+    let edges = |place: &Place| {
+        let me = place.me;
+        place.neighbours.clone().into_iter().map(move |to| (me, to))
+    };
+    let laws = Elections { edges: places.iter().flat_map(edges).collect(), ..laws };
     World::new(size, |me| P::new(places[me.0 as usize].clone(), timing), laws)
 }
 

@@ -70,6 +70,8 @@ mod scenarios;
 mod shown;
 #[path = "group/storm.rs"]
 mod storm;
+#[path = "group/superpeers.rs"]
+mod superpeers;
 #[path = "group/swarm.rs"]
 mod swarm;
 #[path = "group/switching.rs"]

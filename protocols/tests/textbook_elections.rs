@@ -303,6 +303,21 @@ fn identifiers_are_replaced_up_to_the_highest_which_comes_back_and_is_announced(
     assert_all_follow(&walk, 4);
 }
 
+/// A lecture's example, of which it states that the highest identifier and the leader are 10.
+#[test]
+fn ten_is_the_highest_identifier_and_leads_whichever_member_begins() {
+    for initiator in 0..=10 {
+        let walk = elect::<ChangRoberts>(11, [], [initiator]);
+        let passed_on = identifiers(&walk, "election");
+        let highest_so_far: Vec<u32> =
+            passed_on.iter().map(|(_, _, candidate)| *candidate).collect();
+        let expected = (initiator..10).chain([10; 11]);
+        assert_eq!(highest_so_far, expected.collect::<Vec<_>>());
+        assert!(identifiers(&walk, "elected").iter().all(|(_, _, leader)| *leader == 10));
+        assert_all_follow(&walk, 10);
+    }
+}
+
 #[test]
 fn the_dead_five_of_six_is_skipped_in_each_pass_and_four_wins() {
     let walk = elect::<ChangRoberts>(6, [5], [3]);

@@ -36,6 +36,9 @@
 //! first winner the best if a member dies that has children: the source leaves out its subtree, which elects
 //! again.
 //!
+//! Messages travel only along links between neighbours, also while members die. A wide computation is exempt, as all
+//! members are neighbours in it.
+//!
 //! Deviations:
 //! - The source's nodes move, and their links come and go. Here links stay as they are, and a member that does
 //!   not reply is dead.

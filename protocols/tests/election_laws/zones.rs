@@ -19,6 +19,7 @@ fn zoned(zones: &'static str, capacities: &[u64], promises: Promises, initiators
         graph: Graph::full(u32::try_from(zones.len()).expect("few")),
         capacities: capacities.to_vec(),
         zones: Some(zones),
+        edges: [].into(),
     })
 }
 

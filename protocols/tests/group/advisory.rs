@@ -1,5 +1,6 @@
 //! The arbiter `None`: as in the textbook, the elected member leads.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
@@ -14,7 +15,11 @@ fn policy(election: ElectionAlgorithm) -> Policy {
 }
 
 fn five(seed: u64) -> World {
-    let mut world = World::new(seed, 5, policy(ElectionAlgorithm::Bully));
+    five_that_elect_by(ElectionAlgorithm::Bully, seed)
+}
+
+fn five_that_elect_by(election: ElectionAlgorithm, seed: u64) -> World {
+    let mut world = World::new(seed, 5, policy(election));
     world.run_until("one leads", SECOND * 10, led_by_one);
     world
 }
@@ -89,27 +94,30 @@ fn locks_of_the_living_survive_a_crash_of_the_leader() {
 
 #[test]
 fn in_a_partition_each_side_has_a_leader_and_it_heals_to_one() {
-    let mut world = five(4);
-    let mut by_rank: Vec<usize> = (0..5).collect();
-    by_rank.sort_by_key(|index| world.incarnation(*index));
-    let side = by_rank[3..].to_vec();
-    world.split(&side);
-    world.run_for(SECOND * 10);
-    assert_eq!(
-        world.leaders().into_iter().collect::<std::collections::BTreeSet<_>>(),
-        [by_rank[2], by_rank[4]].into(),
-        "the highest of each side"
-    );
-    for member in [by_rank[0], by_rank[3]] {
-        world.enter(member, "a");
+    for election in ElectionAlgorithm::ALL {
+        let mut world = five_that_elect_by(election, 4);
+        let mut by_rank: Vec<usize> = (0..5).collect();
+        by_rank.sort_by_key(|index| world.incarnation(*index));
+        let side = by_rank[3..].to_vec();
+        world.split(&side);
+        world.run_for(SECOND * 10);
+        assert_eq!(
+            world.leaders().into_iter().collect::<BTreeSet<_>>(),
+            [by_rank[2], by_rank[4]].into(),
+            "{election:?}: the highest of each side"
+        );
+        for member in [by_rank[0], by_rank[3]] {
+            world.enter(member, "a");
+        }
+        world.run_for(SECOND * 2);
+        let holders = world.holders("a").len();
+        assert_eq!(holders, 2, "nothing makes it safe: that is why it is advisory");
+        world.heal();
+        world.run_until("one leads again", SECOND * 10, led_by_one);
+        assert_eq!(world.leader(), Some(by_rank[4]), "{election:?}");
+        world.run_for(SECOND * 12);
+        assert_eq!(world.holders("a").len(), 1, "{election:?}: and one of them loses it");
     }
-    world.run_for(SECOND * 2);
-    assert_eq!(world.holders("a").len(), 2, "nothing makes it safe: that is why it is advisory");
-    world.heal();
-    world.run_until("one leads again", SECOND * 10, led_by_one);
-    assert_eq!(world.leader(), Some(by_rank[4]));
-    world.run_for(SECOND * 12);
-    assert_eq!(world.holders("a").len(), 1, "and one of them loses it");
 }
 
 #[test]
@@ -133,15 +141,18 @@ fn members_come_and_go() {
 
 #[test]
 fn a_frozen_leader_finds_another_when_it_thaws_and_one_remains() {
-    let mut world = five(6);
-    let leader = world.leader().expect("one leads");
-    world.enter(leader, "a");
-    world.run_for(SECOND);
-    world.freeze(leader);
-    world.run_for(SECOND * 6);
-    assert_eq!(world.leaders().len(), 1);
-    world.thaw(leader);
-    world.run_until("one leads", SECOND * 10, led_by_one);
+    for election in ElectionAlgorithm::ALL {
+        let mut world = five_that_elect_by(election, 6);
+        let leader = world.leader().expect("one leads");
+        world.enter(leader, "a");
+        world.run_for(SECOND);
+        world.freeze(leader);
+        world.run_for(SECOND * 6);
+        assert_eq!(world.leaders().len(), 1, "{election:?}");
+        assert_ne!(world.leader(), Some(leader), "{election:?}");
+        world.thaw(leader);
+        world.run_until("one leads", SECOND * 10, led_by_one);
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! A few members on a bench: one clock for all, messages that take no time, and a hand on every
 //! link and on the register.
 
+#[path = "bench/looking.rs"]
+mod looking;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -8,14 +11,14 @@ use conclave_protocols::member::message::{
     LockMessage, Message, Note, PeerMessage, ServiceMessage,
 };
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, OfService, Timer,
+    Command, Event, LockCommand, LockEvent, Member, Node, OfLock, OfService, Timer,
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register::{self, CallId, MemoryRegister, time_term};
 use conclave_protocols::version::{self, Versions};
-use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
+use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid, Protocol};
 
 use crate::terms::Terms;
 
@@ -38,6 +41,16 @@ pub(crate) enum Link {
     Cut,
 }
 
+/// A member dies in the middle of what happens on the bench.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Death {
+    /// When members were handed so many inputs.
+    pub(crate) after: u64,
+    pub(crate) member: usize,
+    /// Whether what it sent, and has not arrived, is lost.
+    pub(crate) loses: bool,
+}
+
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) now: LocalTime,
@@ -56,6 +69,9 @@ pub(crate) struct Bench {
     links: BTreeMap<(Node, Node), Link>,
     timers: BTreeMap<(usize, Timer), LocalTime>,
     still: BTreeSet<usize>,
+    /// How many inputs members were handed: commands, messages, and timers that went off.
+    pub(crate) inputs: u64,
+    pub(crate) death: Option<Death>,
     /// Messages of this name are lost.
     pub(crate) lost: Option<&'static str>,
     /// What the next to start speaks.
@@ -82,6 +98,8 @@ impl Bench {
             links: BTreeMap::new(),
             timers: BTreeMap::new(),
             still: BTreeSet::new(),
+            inputs: 0,
+            death: None,
             lost: None,
             versions: (version::FIRST, version::LATEST),
             capacities: Vec::new(),
@@ -177,19 +195,6 @@ impl Bench {
         self.terms.of(lock).find_map(runs)
     }
 
-    /// Whether it was notified that it holds for longer than at first.
-    pub(crate) fn is_extended(&self, member: usize, lock: &str) -> bool {
-        let first = self.lock_events(member, lock).filter_map(|event| match event {
-            LockEvent::Entered { term, .. } => Some(term.until()),
-            LockEvent::Queued(_)
-            | LockEvent::Extended { .. }
-            | LockEvent::Left { .. }
-            | LockEvent::Renewed { .. }
-            | LockEvent::Lost(_) => None,
-        });
-        self.deadline(member, lock) > first.last()
-    }
-
     fn notify(&mut self, member: usize, event: Event) {
         self.terms.hear(member, self.now, &event);
         if let Event::Service(OfService::Lock(OfLock {
@@ -207,56 +212,6 @@ impl Bench {
 
     pub(crate) fn holds(&self, member: usize, lock: &str) -> bool {
         self.deadline(member, lock).is_some()
-    }
-
-    /// The tokens that a member was given for a lock.
-    pub(crate) fn tokens(&self, member: usize, lock: &str) -> Vec<u64> {
-        let token = |event: &LockEvent| match event {
-            LockEvent::Entered { token, .. } => token.map(FencingToken::get),
-            LockEvent::Queued(_)
-            | LockEvent::Extended { .. }
-            | LockEvent::Left { .. }
-            | LockEvent::Renewed { .. }
-            | LockEvent::Lost(_) => None,
-        };
-        self.lock_events(member, lock).filter_map(token).collect()
-    }
-
-    pub(crate) fn lock_events(
-        &self,
-        member: usize,
-        lock: &str,
-    ) -> impl Iterator<Item = &LockEvent> {
-        events(&self.notified, member, lock)
-    }
-
-    pub(crate) fn leadership(&self, member: usize) -> Option<Leadership> {
-        let of = self.notified.iter().rev().filter(|(index, _)| *index == member);
-        of.into_iter().find_map(|(_, event)| {
-            if let Event::Leadership(leadership) = event { Some(*leadership) } else { None }
-        })
-    }
-
-    /// The messages of a name that were sent from one member to another.
-    pub(crate) fn sent(&self, from: usize, to: usize, name: &str) -> Vec<&PeerMessage> {
-        let (from, to) = (self.node(from), self.node(to));
-        self.sent
-            .iter()
-            .filter(|(f, t, _)| (*f, *t) == (from, to))
-            .filter_map(|(_, _, message)| match message {
-                Message::Peer(message) if message.name() == name => Some(message),
-                Message::Peer(_) | Message::Register(_) => None,
-            })
-            .collect()
-    }
-
-    /// How many calls of a name a member made to the register.
-    pub(crate) fn calls(&self, member: usize, name: &str) -> usize {
-        let from = self.node(member);
-        let of = |(f, t, message): &&(Node, Node, Message)| {
-            *f == from && *t == Node::Register && message.name() == name
-        };
-        self.sent.iter().filter(of).count()
     }
 
     // ----- doing
@@ -316,6 +271,10 @@ impl Bench {
     /// A member does not act and hears nothing any more: it crashed, or is frozen.
     pub(crate) fn stop(&mut self, member: usize) {
         self.still.insert(member);
+    }
+
+    pub(crate) fn is_still(&self, member: usize) -> bool {
+        self.still.contains(&member)
     }
 
     /// A frozen member goes on.
@@ -434,6 +393,12 @@ impl Bench {
         let mut out = Outbox::default();
         self.members[member].handle(self.now, input, &mut out);
         self.carry_out(member, out);
+        self.inputs += 1;
+        if let Some(death) = self.death.take_if(|death| death.after == self.inputs) {
+            self.stop(death.member);
+            let node = self.node(death.member);
+            self.wires.retain(|(from, _, _)| *from != node || !death.loses);
+        }
     }
 
     fn carry_out(&mut self, member: usize, mut out: Outbox<Node, Message, Timer, Event>) {
@@ -458,23 +423,6 @@ impl Bench {
             self.wires.push_back((from, to, message));
         }
     }
-}
-
-/// What a member was notified of about a lock.
-fn events<'a>(
-    notified: &'a [(usize, Event)],
-    member: usize,
-    lock: &str,
-) -> impl Iterator<Item = &'a LockEvent> {
-    notified.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
-        if let Event::Service(OfService::Lock(OfLock { lock: name, event })) = event
-            && name.as_str() == lock
-        {
-            Some(event)
-        } else {
-            None
-        }
-    })
 }
 
 pub(crate) fn info(index: usize, run: u64) -> MemberInfo {

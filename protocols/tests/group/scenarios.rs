@@ -272,21 +272,26 @@ fn a_changed_algorithm_reaches_everybody() {
 
 #[test]
 fn a_leader_in_the_minority_stops_before_the_majority_goes_on() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 5, Policy::default());
-        world.run_for(SECOND * 4);
-        let leader = world.leaders()[0];
-        world.enter(leader, "orders");
-        world.run_for(SECOND);
-        world.isolate(leader);
-        let other = (0..5).find(|m| *m != leader).expect("there are five");
-        world.enter(other, "orders");
-        world.run_for(SECOND * 15);
-        assert_eq!(world.holder("orders"), Some(other), "seed {seed}");
-        world.heal();
-        world.run_for(SECOND * 15);
-        assert_eq!(world.leaders().len(), 1);
-        assert_eq!(world.record().members.len(), 5, "seed {seed}: the old leader is back");
+    for election in ElectionAlgorithm::ALL {
+        for seed in 0..20 {
+            let mut world = World::new(seed, 5, Policy { election, ..Policy::default() });
+            world.run_for(SECOND * 4);
+            let (leader, epoch) = (world.leaders()[0], world.record().epoch);
+            world.enter(leader, "orders");
+            world.run_for(SECOND);
+            world.isolate(leader);
+            let other = (0..5).find(|m| *m != leader).expect("there are five");
+            world.enter(other, "orders");
+            world.run_for(SECOND * 15);
+            assert_eq!(world.holder("orders"), Some(other), "{election:?}, seed {seed}");
+            world.heal();
+            world.run_for(SECOND * 15);
+            assert_eq!(world.leaders().len(), 1, "{election:?}, seed {seed}");
+            assert!(world.record().epoch > epoch, "{election:?}, seed {seed}");
+            let members = world.record().members.len();
+            assert_eq!(members, 5, "{election:?}, seed {seed}: the old leader is back");
+            world.check_history();
+        }
     }
 }
 

@@ -10,8 +10,11 @@ struct Outcome {
     messages: u64,
     /// How often the highest got its own identifier back.
     wins: u64,
+    /// What was sent, in order, and by whom.
+    sent: Vec<(u32, Message)>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Message {
     Election(u32),
     Elected(u32),
@@ -19,13 +22,14 @@ enum Message {
 
 /// The members in the order of the ring; at these places they begin at once.
 fn elect(ring: &[u32], begin: impl Fn(usize) -> bool, has_marks: bool) -> Outcome {
-    let mut outcome = Outcome { messages: 0, wins: 0 };
+    let mut outcome = Outcome { messages: 0, wins: 0, sent: Vec::new() };
     let mut marked: Vec<bool> = (0..ring.len()).map(&begin).collect();
     let started = (0..ring.len()).filter(|place| begin(*place));
     let mut sent: VecDeque<(usize, Message)> =
         started.map(|place| (place, Message::Election(ring[place]))).collect();
     while let Some((from, message)) = sent.pop_front() {
         outcome.messages += 1;
+        outcome.sent.push((ring[from], message));
         let place = (from + 1) % ring.len();
         let own = ring[place];
         let next = match message {
@@ -61,6 +65,26 @@ fn orders(size: u32) -> Vec<Vec<u32>> {
         })
     };
     orders(last).into_iter().flat_map(insert).collect()
+}
+
+/// Coulouris, Dollimore, Kindberg and Blair, figure 15.7, which is in the middle of an election: "The election was
+/// started by process 17. The highest process identifier encountered so far is 24." A lecture that repeats it has 19
+/// begin. It is not on a group's ring, where an identifier below the highest goes one step. The order is one
+/// that fits: the next after the beginner is 24, and one below that passes it on.
+#[test]
+fn seventeen_begins_and_twenty_four_is_the_highest_so_far_until_twenty_eight_wins() {
+    for beginner in [17, 19] {
+        let ring = [3, beginner, 24, 1, 28, 15, 9, 4];
+        let outcome = elect(&ring, |place| ring[place] == beginner, true);
+        let so_far = [(beginner, beginner), (24, 24), (1, 24)];
+        assert_eq!(outcome.sent[..3], so_far.map(|(by, one)| (by, Message::Election(one))));
+        assert_eq!(outcome.sent[3], (28, Message::Election(28)));
+        let (last, first): (Vec<_>, Vec<_>) =
+            outcome.sent[3..].iter().copied().partition(|(_, sent)| *sent == Message::Elected(28));
+        assert_eq!(first, [28, 15, 9, 4, 3, beginner, 24, 1].map(|by| (by, Message::Election(28))));
+        assert_eq!(last, [28, 15, 9, 4, 3, beginner, 24, 1].map(|by| (by, Message::Elected(28))));
+        assert_eq!((outcome.wins, outcome.messages), (1, 3 + 2 * 8));
+    }
 }
 
 #[test]
