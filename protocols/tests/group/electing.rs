@@ -12,7 +12,7 @@ use conclave_protocols::sim::circuit;
 
 use crate::bench::{Bench, SECOND};
 use crate::named_elections::{LEAD, Named};
-use crate::world::World;
+use crate::world::{DRIFT, Variety, World};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -45,6 +45,36 @@ fn each_leader_that_dies_is_followed_by_the_best_of_those_that_live() {
         bench.stop(dies);
         bench.wait(SECOND * 12);
         assert_eq!(bench.leader(), Some(next), "without {dies}");
+    }
+}
+
+/// Of the priorities 0, 1, 2, 0 and 1, and among equals the one that came first; by capacity, which is 1, 2, 0, 2 and 1, of
+/// those that have the greatest.
+#[test]
+fn the_member_of_the_highest_priority_leads_the_group_next_and_takes_the_lead_from_nobody() {
+    for algorithm in ElectionAlgorithm::ALL {
+        let policy = Policy { timing: Timing::FAST, election: algorithm, ..Policy::default() };
+        let variety = Variety { priorities: true, ..Variety::default() };
+        let mut world = World::with_variety(7, 1, policy, DRIFT, variety);
+        world.run_until("it leads", SECOND * 10, |world| world.leader() == Some(0));
+        for member in 1..5 {
+            assert_eq!(world.join(), member);
+            world.run_until("it is in", SECOND * 10, |world| {
+                world.record().members.len() == member + 1
+            });
+        }
+        world.run_for(SECOND);
+        assert_eq!(world.leader(), Some(0), "{algorithm:?}: those that came later follow");
+        let tree = algorithm == ElectionAlgorithm::SpanningTree;
+        for next in if tree { [1, 3] } else { [2, 1] } {
+            let leader = world.leader().expect("one leads");
+            world.crash(leader);
+            world.run_until("another leads", SECOND * 20, |world| {
+                world.leader().is_some_and(|one| one != leader)
+            });
+            assert_eq!(world.leader(), Some(next), "{algorithm:?}");
+            world.run_for(SECOND * 10);
+        }
     }
 }
 
