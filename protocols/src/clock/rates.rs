@@ -95,6 +95,16 @@ mod tests {
         assert_eq!(rates.leader_growth(), 600_061);
     }
 
+    /// Tanenbaum and van Steen, *Distributed Systems*, on physical clocks.
+    #[test]
+    fn a_drift_of_one_in_a_million_makes_31_and_a_half_seconds_in_a_year() {
+        let drift = Rates::new(1, 0).drift;
+        assert_eq!(share(365 * 86_400 * BILLION, drift), 31_536_000_000);
+        // Two that drift to opposite sides by ten in a million are 72 ms apart after an hour.
+        let both = 2 * Rates::new(10, 0).drift;
+        assert_eq!(share(3_600 * BILLION, both), 72_000_000);
+    }
+
     #[test]
     fn absurd_rates_are_limited() {
         let rates = Rates::new(u32::MAX, u32::MAX);

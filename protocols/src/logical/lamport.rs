@@ -134,6 +134,17 @@ mod tests {
         assert_eq!(local.compare(&later), Order::Before);
     }
 
+    /// Tanenbaum and van Steen, on vector clocks: a message is received at 16, and another is sent at 20 by a process that
+    /// heard of nothing.
+    #[test]
+    fn what_is_received_at_16_did_not_cause_what_is_sent_at_20() {
+        let (mut two, mut three) = (clock_at("p2", 8), clock_at("p3", 19));
+        let received = two.receive(&at("p1", 15)).unwrap();
+        let sent = three.tick().unwrap();
+        assert_eq!((received.counter.get(), sent.counter.get()), (16, 20));
+        assert_eq!(received.compare(&sent), Order::Before, "and no message was between them");
+    }
+
     #[test]
     fn of_equal_counts_the_smaller_process_is_first() {
         assert_eq!(at("i", 40).compare(&at("j", 40)), Order::Before);

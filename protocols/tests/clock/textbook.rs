@@ -112,6 +112,27 @@ fn clocks_that_drift_apart_are_compared_before_the_precision_is_used_up() {
     assert_eq!(resync_interval(Duration::from_millis(1), 0), Duration::MAX);
 }
 
+/// Accuracy is how far clocks are from the true time at most, here zero, and precision how far they are from one another.
+#[test]
+fn clocks_are_as_precise_as_twice_their_accuracy_and_may_be_precise_without_being_accurate() {
+    let accuracy = 3 * MS;
+    let shown = |ns| {
+        let reading = kept_within(ns, accuracy.unsigned_abs()).map().reading(0);
+        (reading.now_ns, reading.error_ns.expect("it is known"))
+    };
+    for (one, other) in [(accuracy, -accuracy), (accuracy, 0), (-accuracy, -accuracy)] {
+        let ((one, of_one), (other, of_other)) = (shown(one), shown(other));
+        assert!(one.unsigned_abs() <= of_one && other.unsigned_abs() <= of_other, "both hold zero");
+        let precision = one.abs_diff(other);
+        assert!(precision <= 2 * accuracy.unsigned_abs() && precision <= of_one + of_other);
+    }
+    // Both are an hour late.
+    let mut group = Group::new(params(), vec![leading(60 * MINUTE), kept(60 * MINUTE)]);
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, 0)], "and nobody notices");
+    assert_eq!(group.shown(0), [60 * MINUTE; 2]);
+}
+
 #[test]
 fn cristian_s_offset_is_exact_when_both_ways_take_as_long() {
     for (sent, asked, answered, received, offset, error) in [
