@@ -63,7 +63,7 @@ fn four_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() ->
                 ensure!(second > first, "{first}, then {second}");
                 let counts = before.await_end(group, &pods)?;
                 // On a ring, those that know who leads before the list has come round once more pass it on no more.
-                let most = (formula.worst + formula.on_top) * counts.held;
+                let most = formula.most() * (counts.held + 1);
                 costs(name, left as u64..=most, &counts)?;
                 let of = (name, algorithm);
                 let third = a_leader_that_is_killed_is_followed(group, of, &leader, left)?;
@@ -122,10 +122,12 @@ fn a_leader_that_is_killed_is_followed(
     group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
     let (next, token) = lead(group, name, &others)?;
     println!("{name}: {} leads {} ms after a kill", next.name, killed.elapsed().as_millis());
-    // It may still be called among all, and the others may miss it one after the other.
+    // It may still be called among all, and the others may miss it one after the other; and one may have come to nothing.
     let counts = before.await_end(group, &others)?;
-    let (_, most) = nominations::costs(algorithm, left as u64 + 1);
-    costs(name, left as u64 - 1..=most * counts.held, &counts)?;
+    let (_, with_the_dead) = nominations::costs(algorithm, left as u64 + 1);
+    let among_the_living = Formula::of(algorithm, left).most();
+    let most = with_the_dead.max(among_the_living) * (counts.held + 1);
+    costs(name, left as u64 - 1..=most, &counts)?;
     let lock = group.post(&others[0], &format!("/v1/locks/of-{name}"))?;
     ensure!(lock.status != 201, "the lease of its locks was over too: {lock:?}");
     // Its application stood once, and another process of its sidecar does not know.
@@ -166,6 +168,10 @@ impl Formula {
             }
         };
         Self { best, worst, on_top }
+    }
+
+    fn most(self) -> u64 {
+        self.worst + self.on_top
     }
 }
 

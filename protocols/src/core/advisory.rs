@@ -167,10 +167,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     fn outranks(&self, one: Incarnation, other: Incarnation) -> bool {
-        let found = |member| self.peers.found.as_ref().and_then(|found| found.get(&member));
+        let found = |member| self.peers.found.as_ref()?.get(&member);
+        let known = |member| self.record.as_ref().and_then(|of| of.member(of.rank(member)?));
         let priority = |member| {
-            let info = if member == self.me.incarnation { Some(&self.me) } else { found(member) };
-            info.map_or(0, |info| info.priority)
+            let own = Some(&self.me).filter(|me| me.incarnation == member);
+            own.or_else(|| found(member)).or_else(|| known(member)).map_or(0, |info| info.priority)
         };
         (priority(one), one) > (priority(other), other)
     }

@@ -163,8 +163,8 @@ asks the higher and is answered; all ask the dead one, and the winner announces 
 k²z(z - 1) from one zone to another, whatever the delays are. What a spanning tree sends depends on them, since each gateway joins
 one computation after the other: here the mean of {SEEDS} runs and the least and the most of them, all messages counted. In
 each run every link has a delay of its own between T/2 and 3T/2; in every other, links within a zone take a tenth of that.
-It sends less than a bully in these runs: {}. It grows with the number of gateways, and not
-with k², since a zone has two gateways however many members it has:\n\n",
+It sends less than a bully in these runs: {}. It grows with k,
+but not with k², since a zone has two gateways however many members it has:\n\n",
         domain.join("; ")
     )
 }

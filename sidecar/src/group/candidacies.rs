@@ -411,9 +411,10 @@ impl Candidacies {
                 named.known = (epoch, known.map(|leader| Leader { profile, ..leader }));
                 named.candidates.clone_from(candidates);
                 let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+                // Those that are notified of the others see it as well.
+                named.expect(record);
                 named
                     .change(|election| std::mem::replace(&mut election.candidates, count) != count);
-                named.expect(record);
                 named.show(self.stands);
             }
             ElectionEvent::HandOver => self.hand_over(hold),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use conclave_protocols::election::Place;
 use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::mutex::maekawa::Quorums;
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm, Topology};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Incarnation, MemberId, cost};
 
@@ -45,16 +45,21 @@ pub(super) fn nomination_cost(record: &Record) -> ElectionCost {
     nomination_cost_of(record.policy.election, n, || links_without_leader(record))
 }
 
-/// What it says that a ballot costs among candidates that live, of whom one begins.
+/// What it says that a ballot costs among these candidates, all of them members that live, of whom one begins.
 pub(super) fn ballot_cost(
     algorithm: ElectionAlgorithm,
     record: &Record,
     candidates: &BTreeSet<Incarnation>,
 ) -> ElectionCost {
-    let mut electorate = Record { leader: None, ..record.clone() };
-    electorate.members.retain(|info| candidates.contains(&info.incarnation));
-    let n = electorate.members.len() as u64;
-    ballot_cost_of(algorithm, n, || links(&electorate, None))
+    let n = candidates.len() as u64;
+    ballot_cost_of(algorithm, n, || match record.policy.topology {
+        Topology::FullMesh => cost::full_mesh(n),
+        Topology::Zones => {
+            let mut electorate = Record { leader: None, ..record.clone() };
+            electorate.members.retain(|info| candidates.contains(&info.incarnation));
+            links(&electorate, None)
+        }
+    })
 }
 
 /// The links among the members that are left, in an election that goes by links.
@@ -119,7 +124,7 @@ fn nomination_cost_of(
 #[cfg(test)]
 mod tests {
     use conclave_protocols::PodUid;
-    use conclave_protocols::policy::{Policy, Topology};
+    use conclave_protocols::policy::Policy;
     use conclave_protocols::record::MemberInfo;
 
     use super::*;

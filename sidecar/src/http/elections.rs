@@ -68,7 +68,7 @@ pub(super) struct ElectionView {
     transitions: u64,
     /// The last election in which this member took part.
     last_election: Option<LastElectionView>,
-    /// What the next election is to cost; null as long as this member is in no view.
+    /// What the next election is to cost; null until this member has been in a view.
     expected_messages: Option<ExpectedView>,
     /// After `Last-Event-ID`: this event was missed, and is over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -272,6 +272,7 @@ fn what_the_next_ballot_is_to_cost_follows_from_those_that_stand() {
     };
     assert_eq!(expected(&mut candidacies, None), Some(ElectionCost::new(2, 8)));
     assert_eq!(expected(&mut candidacies, Some(OTHER)), Some(ElectionCost::new(1, 3)));
+    assert_eq!(expected(&mut candidacies, None), Some(ElectionCost::new(2, 8)));
     // One of them has gone with its view.
     record.members.pop();
     candidacies.entered(&Record { epoch: Epoch(5), ..record });
