@@ -59,7 +59,7 @@ fn holder(bench: &Bench, lock: &str) -> Option<usize> {
     holders.first().copied()
 }
 
-/// All want the lock, and whoever holds it gives it back after more than a heartbeat, until all that live had it.
+/// All want the lock, and the holder gives it back after more than a heartbeat, until all that live had it.
 /// How long that took after the death.
 fn all_enter(bench: &mut Bench, lock: &str) -> Duration {
     let Timing { heartbeat, leader_lease, member_lease, .. } = bench.policy.timing;
@@ -100,7 +100,7 @@ fn all_enter(bench: &mut Bench, lock: &str) -> Duration {
 /// From the first request to the last release, after each input that a member is handed: a command, a message, a timer.
 /// What it sent just before arrives, or is lost with it.
 #[test]
-fn whoever_dies_at_any_moment_no_two_hold_and_all_that_live_enter() {
+fn no_two_hold_and_all_that_live_enter_if_one_dies_at_any_moment() {
     let (bench, lock) = group();
     let begin = |death| {
         let mut bench = bench.clone();
