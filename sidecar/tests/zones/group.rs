@@ -60,10 +60,16 @@ fn zone(member: usize) -> &'static str {
     ZONES[member % ZONES.len()]
 }
 
-/// The seniors but the first have the greatest ones, in the opposite order of their ranks.
+/// The seniors but the first have the greatest ones; that of the fourth is greater than that of the third, which has the
+/// higher rank.
 fn capacity(member: usize) -> u32 {
     let number = u32::try_from(member).expect("few");
-    if (1..SENIORS).contains(&member) { 96 + number } else { number % 7 }
+    match member {
+        1 => 99,
+        2 => 97,
+        3 => 98,
+        _ => number % 7,
+    }
 }
 
 pub(crate) struct Group {
