@@ -141,17 +141,35 @@ static inline conclave_i128 conclave_grown(uint64_t raw, uint64_t from, uint64_t
     return raw < from ? 0 : -(-((conclave_i128)(raw - from) * (int64_t)growth) >> 48);
 }
 
+/* The time of the piece at an offset. Each has a near way, where 64 bits suffice: it takes half the time. */
+static inline int64_t conclave_time(const unsigned char *piece, uint64_t raw) {
+    uint64_t from = conclave_load(piece, 0);
+    int64_t ns = (int64_t)conclave_load(piece, 8), rate = (int64_t)conclave_load(piece, 16), passed, gained, time;
+    if (!__builtin_sub_overflow(raw, from, &passed)
+        && !__builtin_add_overflow((conclave_i128)passed * rate >> 48, 0, &gained)
+        && !__builtin_add_overflow(ns, passed, &time) && !__builtin_add_overflow(time, gained, &time)) return time;
+    conclave_i128 far = (conclave_i128)raw - from;
+    return (int64_t)conclave_clamp(ns + far + (far * rate >> 48), INT64_MIN, INT64_MAX);
+}
+
+/* How far group time is from that at most. */
+static inline uint64_t conclave_error(const unsigned char *words, uint64_t raw) {
+    uint64_t bound = conclave_load(words, CONCLAVE_AT_BOUND_NS), error;
+    conclave_i128 first = conclave_grown(raw, conclave_load(words, CONCLAVE_AT_BOUND_RAW), conclave_load(words, CONCLAVE_AT_GROWTH));
+    conclave_i128 later = conclave_grown(raw, conclave_load(words, CONCLAVE_AT_LATER_RAW), conclave_load(words, CONCLAVE_AT_LATER_GROWTH));
+    int64_t grown;
+    if (!__builtin_add_overflow(first, later, &grown) && !__builtin_add_overflow(bound, grown, &error)) return error;
+    return (uint64_t)conclave_clamp(bound + first + later, 0, UINT64_MAX);
+}
+
 /* Group time at a reading of the raw clock, by the words of a page or of a copy. */
 static inline struct conclave_reading conclave_evaluate(const unsigned char *words, uint64_t raw) {
 #define CONCLAVE_WORD(name) conclave_load(words, CONCLAVE_AT_##name)
     int piece = raw < CONCLAVE_WORD(RAW_B) ? CONCLAVE_AT_RAW_A : raw < CONCLAVE_WORD(RAW_C) ? CONCLAVE_AT_RAW_B : CONCLAVE_AT_RAW_C;
-    conclave_i128 passed = (conclave_i128)raw - conclave_load(words, piece);
-    conclave_i128 time = (int64_t)conclave_load(words, piece + 8) + passed
-                         + (passed * (int64_t)conclave_load(words, piece + 16) >> 48);
-    time = conclave_clamp(time, INT64_MIN, INT64_MAX);
     uint64_t stated = CONCLAVE_WORD(STATUS), counts = CONCLAVE_WORD(MEMBERS);
     struct conclave_reading reading = {
-        .time_ns = (int64_t)time, .earliest_ns = INT64_MIN, .latest_ns = INT64_MAX, .error_ns = UINT64_MAX,
+        .time_ns = conclave_time(words + piece, raw),
+        .earliest_ns = INT64_MIN, .latest_ns = INT64_MAX, .error_ns = UINT64_MAX,
         .status = raw > CONCLAVE_WORD(VOID_AFTER_RAW) || stated > 2 ? CONCLAVE_UNKNOWN
                   : stated == 1 && raw > CONCLAVE_WORD(STALE_AFTER_RAW) ? CONCLAVE_HOLDOVER : (enum conclave_status)stated,
         .epoch = CONCLAVE_WORD(EPOCH), .raw = raw,
@@ -159,14 +177,11 @@ static inline struct conclave_reading conclave_evaluate(const unsigned char *wor
         .max_drift_ppb = CONCLAVE_WORD(MAX_DRIFT_PPB), .wander_ppb = CONCLAVE_WORD(WANDER_PPB),
         .utc_offset_ns = (int64_t)CONCLAVE_WORD(UTC_OFFSET_NS), .utc_bound_ns = CONCLAVE_WORD(UTC_BOUND_NS),
     };
-    if (reading.status == CONCLAVE_UNKNOWN) return reading;
-    conclave_i128 error = CONCLAVE_WORD(BOUND_NS) + conclave_grown(raw, CONCLAVE_WORD(BOUND_RAW), CONCLAVE_WORD(GROWTH))
-                          + conclave_grown(raw, CONCLAVE_WORD(LATER_RAW), CONCLAVE_WORD(LATER_GROWTH));
 #undef CONCLAVE_WORD
-    error = conclave_clamp(error, 0, UINT64_MAX);
-    reading.error_ns = (uint64_t)error;
-    reading.earliest_ns = (int64_t)conclave_clamp(time - error, INT64_MIN, INT64_MAX);
-    reading.latest_ns = (int64_t)conclave_clamp(time + error, INT64_MIN, INT64_MAX);
+    if (reading.status == CONCLAVE_UNKNOWN) return reading;
+    uint64_t error = reading.error_ns = conclave_error(words, raw);
+    if (__builtin_sub_overflow(reading.time_ns, error, &reading.earliest_ns)) reading.earliest_ns = INT64_MIN;
+    if (__builtin_add_overflow(reading.time_ns, error, &reading.latest_ns)) reading.latest_ns = INT64_MAX;
     return reading;
 }
 

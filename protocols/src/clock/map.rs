@@ -131,6 +131,13 @@ impl Reading {
         Self { now_ns, error_ns: Some(error_ns), ..self }
     }
 
+    /// The same where group time is not known.
+    #[must_use]
+    pub fn unknown(self) -> Self {
+        let state = State::Unsynchronised;
+        Self { error_ns: None, by_messages: None, state, age_ns: None, ..self }
+    }
+
     /// Group time is not before this.
     pub fn earliest_ns(&self) -> Option<i64> {
         self.error_ns.map(|error| self.now_ns.saturating_sub_unsigned(error))

@@ -5,7 +5,7 @@ mod both;
 use conclave_clock_page::{Reader, Stated, Status};
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{
-    Bound, Correction, Course, Known, Line, Rates, Shown, Slope, Transfer, VirtualClock,
+    Bound, Correction, Course, Known, Line, Rates, Shown, Slope, State, Transfer, VirtualClock,
 };
 use tokio::sync::watch;
 

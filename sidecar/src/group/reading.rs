@@ -51,8 +51,8 @@ pub(crate) struct TimeNow {
     pub(crate) life: LocalTime,
 }
 
-/// What is read where the page states a time, or has stated one just before. Another group may have had a time that is so
-/// far from this one's that no page states it.
+/// What is read where the page states a time, or has stated one just before. Nothing is known where that is too far from
+/// this clock for a page: another group had that time, and the page states none until this clock has passed it.
 fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
     let page = words.at(raw);
     let followed = match page.status {
@@ -61,7 +61,8 @@ fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
         }
         Status::Unknown => words.latest_seen(raw).map_or(reading, |ns| reading.not_before(ns)),
     };
-    if followed.error_ns <= Some(ERROR_MAX_NS) { followed } else { reading }
+    let is_near = followed.now_ns.abs_diff(reading.now_ns) <= ERROR_MAX_NS;
+    if is_near { followed } else { reading.unknown() }
 }
 
 impl Group {

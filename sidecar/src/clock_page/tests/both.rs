@@ -50,3 +50,46 @@ async fn time_does_not_go_back_from_the_page_to_the_api_or_from_one_process_to_t
         assert!(kept.await.expect_err("it was ended").is_cancelled());
     }
 }
+
+/// The page of another group's time, which was 200 ms later: what it states and what the API states is nothing, until this
+/// clock has passed that.
+#[tokio::test]
+async fn nothing_is_known_while_the_page_has_stated_a_later_time_than_this_clock_can_be_slewed_to()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page");
+    let clock = OsClock::default();
+    let metrics = Metrics::new("orders");
+    let mut seen = i64::MIN;
+    let mut was_unknown = 0;
+    for behind_ns in [0, 200_000_000] {
+        let (mut group, _slot) = slot::open("orders", "shop-0", clock, metrics.clone());
+        let (raw, now) = now_ns();
+        let map = ClockMap { fresh_for_ns: u64::MAX / 2, ..synchronised(raw, now - behind_ns) };
+        let (_maps, time) = watch::channel(map);
+        group.time = time;
+        let page = ClockPage::open(&path, clock).unwrap();
+        let kept = tokio::spawn(page.keep(group.clone(), metrics.clone()));
+        let reader = Reader::open(&path).unwrap();
+        let mut known = 0;
+        while known < 30 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            for _ in 0..2 {
+                let page = reader.now();
+                let api = group.read_time().reading;
+                let on_page = (page.status != Status::Unknown).then_some(page.time_ns);
+                let by_api = (api.state != State::Unsynchronised).then_some(api.now_ns);
+                assert_eq!(by_api.is_some(), api.error_ns.is_some());
+                for now in [on_page, by_api].into_iter().flatten() {
+                    assert!(now >= seen, "{} ns back, after {was_unknown} readings", seen - now);
+                    seen = now;
+                }
+                was_unknown += u32::from(by_api.is_none());
+                known += u32::from(by_api.is_some() && on_page.is_some());
+            }
+        }
+        kept.abort();
+        assert!(kept.await.expect_err("it was ended").is_cancelled());
+    }
+    assert!(was_unknown > 10, "{was_unknown}");
+}
