@@ -136,6 +136,34 @@ pub const fn spanning_tree_most(n: u64) -> u64 {
     spanning_tree_at_once(n, n) + in_vain
 }
 
+// The election of a group's next leader: the highest of n is dead, and all others begin at about the same time. At most,
+// with what they send to the dead one, which the formulas above do not count but for the bully's questions.
+
+/// By the bully algorithm: the winner announces itself to the dead one too.
+#[must_use]
+pub const fn bully_next(n: u64) -> u64 {
+    bully_worst(n) + bully_announced_upwards(n, n.saturating_sub(2))
+}
+
+/// On a ring: the predecessor of the dead one tries it once.
+#[must_use]
+pub const fn ring_next(n: u64) -> u64 {
+    if n > 1 { ring(n, n - 1) + 1 } else { 0 }
+}
+
+/// By Chang and Roberts: an identifier and the announcement may each find it dead.
+#[must_use]
+pub const fn chang_roberts_next(n: u64) -> u64 {
+    if n > 1 { chang_roberts(n, 0) + 2 } else { 0 }
+}
+
+/// By a spanning tree in a full mesh: a member sends ELECTION to the dead one in each computation that it joins, which are
+/// its own and those of higher ones.
+#[must_use]
+pub const fn spanning_tree_next(n: u64) -> u64 {
+    spanning_tree_most(n.saturating_sub(1)) + full_mesh(n)
+}
+
 // Elections in so many zones with as many members in each, all of which live: the messages from one zone to
 // another, if one member begins.
 

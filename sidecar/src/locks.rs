@@ -17,6 +17,8 @@ pub struct Lock {
     pub algorithm: LockAlgorithm,
     /// The pod that grants it, where one alone does.
     pub coordinator: Option<String>,
+    /// What an entry of this member and its exit are to cost, if nobody else wants in; nothing where nobody knows that.
+    pub expected_messages: Option<u64>,
     /// What makes it safe.
     pub arbiter: Arbiter,
     /// The longest that a claim may hold it.

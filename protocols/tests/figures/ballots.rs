@@ -182,15 +182,15 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
         }
         // Each message is acknowledged at most once.
         ElectionAlgorithm::Ring => {
-            let most = Sent::AtMost(cost::ring(n, n - 1) + 1);
+            let most = Sent::AtMost(cost::ring_next(n));
             (hold(textbook, most), hold(acks, most), if n == 2 { 4 } else { n + 7 })
         }
         ElectionAlgorithm::ChangRoberts => {
-            let most = Sent::AtMost(cost::chang_roberts(n, 0) + 1);
+            let most = Sent::AtMost(cost::chang_roberts_next(n));
             (hold(textbook, most), hold(acks, most), if n == 2 { 4 } else { n + 7 })
         }
         ElectionAlgorithm::SpanningTree => (
-            hold(textbook, Sent::AtMost(cost::spanning_tree_most(n))),
+            hold(textbook, Sent::AtMost(cost::spanning_tree_next(n))),
             hold(acks, Sent::Exactly(cost::full_mesh(n - 1) + 2 * (n - 2))),
             if n == 2 { 4 } else { 10 },
         ),

@@ -12,34 +12,52 @@ use conclave_protocols::{Incarnation, MemberId, cost};
 use super::ElectionCost;
 
 /// What the textbook says that an entry of this member and its exit cost, with the algorithms of a view,
-/// if nobody else wants in. Where a token is, nobody knows beforehand.
+/// if nobody else wants in. Where that is not the same for all locks, nobody knows beforehand.
 pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm, u64)> {
+    let algorithms: BTreeSet<_> = record.policy.locks.iter().map(|lock| lock.algorithm).collect();
+    let cost = |algorithm| Some((algorithm, lock_cost(algorithm, record, record.rank(me)?)?));
+    algorithms.into_iter().filter_map(cost).collect()
+}
+
+/// The same with a lock that a member grants, where that is known.
+pub(super) fn cost_of_lock(
+    algorithm: LockAlgorithm,
+    record: &Record,
+    me: Incarnation,
+    coordinator: Option<MemberId>,
+) -> Option<u64> {
+    let rank = record.rank(me)?;
+    match coordinator {
+        Some(coordinator) => Some(cost::central(u64::from(coordinator != rank))),
+        None => lock_cost(algorithm, record, rank),
+    }
+}
+
+fn lock_cost(algorithm: LockAlgorithm, record: &Record, rank: MemberId) -> Option<u64> {
     let view = record.view();
     let (n, majority) = (u64::from(view.size), view.majority() as u64);
-    let cost = |algorithm| match algorithm {
-        LockAlgorithm::Central => Some(cost::central(u64::from(record.leader != Some(me)))),
+    match algorithm {
+        LockAlgorithm::Central => Some(cost::central(u64::from(view.leader != rank))),
         LockAlgorithm::Lamport => Some(cost::lamport(n, 1)),
         LockAlgorithm::RicartAgrawala => Some(cost::ricart_agrawala(n, 1)),
         LockAlgorithm::Maekawa => {
-            let quorum = Quorums::grid(view.size).of(record.rank(me)?).len();
+            let quorum = Quorums::grid(view.size).of(rank).len();
             Some(cost::maekawa(quorum as u64))
         }
         // A member asks itself too, which is no message.
         LockAlgorithm::Voting => Some(cost::voting_least(majority.saturating_sub(1), 1)),
+        // Where a token is, nobody knows beforehand.
         LockAlgorithm::TokenRing | LockAlgorithm::Raymond => None,
         // To one that coordinates some locks, that depends on which it is.
         LockAlgorithm::Superpeers => {
             let superpeers = superpeers_of(&record.policy, &record.members);
-            let rank = record.rank(me)?;
             (!superpeers.all().contains(&rank)).then(|| cost::central(1))
         }
-    };
-    let algorithms: BTreeSet<_> = record.policy.locks.iter().map(|lock| lock.algorithm).collect();
-    algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()
+    }
 }
 
-/// What the textbook says that an election of the group's leader costs after the leader of a view has died: each of the
-/// others may begin.
+/// What the textbook says that an election of the group's leader costs after the leader of a view has died: at best one of
+/// the others begins, at worst all, and send to the dead one too.
 pub(super) fn nomination_cost(record: &Record) -> ElectionCost {
     let n = record.members.len() as u64;
     nomination_cost_of(record.policy.election, n, || links_without_leader(record))
@@ -107,15 +125,15 @@ fn nomination_cost_of(
 ) -> ElectionCost {
     let living = n.saturating_sub(1);
     let (best, worst) = match algorithm {
-        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
-        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, living)),
+        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_next(n)),
+        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring_next(n)),
         ElectionAlgorithm::ChangRoberts => {
-            (cost::chang_roberts_best(living), cost::chang_roberts_worst(living))
+            (cost::chang_roberts_best(living), cost::chang_roberts_next(n))
         }
         ElectionAlgorithm::SpanningTree => {
             // With fewer links than a full mesh has it costs no more at worst: who reports in a computation that another
             // takes over lacks neighbours that it would send ELECTION to.
-            (cost::spanning_tree(living, links()), cost::spanning_tree_most(living))
+            (cost::spanning_tree(living, links()), cost::spanning_tree_next(n))
         }
     };
     ElectionCost::new(best, worst)
@@ -137,10 +155,10 @@ mod tests {
             let cost = |one| nomination_cost_of(one, n, || links(n));
             ElectionAlgorithm::ALL.map(|one| both(cost(one)))
         };
-        assert_eq!(of(5), [(4, 19), (8, 32), (8, 11), (21, 38)]);
-        assert_eq!(of(2)[2], (0, 0), "one that is left alone sends to nobody");
-        assert_eq!(of(2)[3], (0, 0));
-        assert_eq!((of(0)[2], of(0)[3]), ((0, 0), (0, 0)));
+        assert_eq!(of(5), [(4, 20), (8, 33), (8, 13), (21, 48)]);
+        let alone = [(1, 2), (0, 1), (0, 2), (0, 1)];
+        assert_eq!(of(2), alone, "one that is left alone sends to the dead one at most");
+        assert_eq!((of(1), of(0)), ([(0, 0); 4], [(0, 0); 4]));
     }
 
     #[test]

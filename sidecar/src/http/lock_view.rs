@@ -33,6 +33,11 @@ pub(super) struct LockView {
     /// `Superpeers` that to which its name falls.
     #[serde(skip_serializing_if = "Option::is_none")]
     coordinator: Option<String>,
+    /// The messages of an entry of this pod and its exit by the formula of the algorithm's source, in the present view and if
+    /// nobody else wants in. Absent where that depends on where a token is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 3)]
+    expected_messages: Option<u64>,
     /// What makes it safe.
     #[schema(value_type = String, example = "Quorum")]
     arbiter: Arbiter,
@@ -182,6 +187,7 @@ impl LockView {
             lock: lock.name.to_string(),
             algorithm: lock.algorithm,
             coordinator: lock.coordinator.clone(),
+            expected_messages: lock.expected_messages,
             arbiter: lock.arbiter,
             guarantee: lock.arbiter.into(),
             max_hold_ms: millis(lock.max_hold),

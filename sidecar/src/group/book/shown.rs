@@ -37,6 +37,7 @@ impl Book {
             name: name.clone(),
             algorithm: policy.algorithm,
             coordinator: None,
+            expected_messages: None,
             arbiter: self.arbiter,
             max_hold: policy.max_hold,
             holding: holding.as_ref().and_then(claim),

@@ -8,6 +8,7 @@ use conclave_protocols::{Incarnation, LocalTime, LockName};
 
 use super::{PodNode, name_of, requests};
 use crate::claims::Holder;
+use crate::group::costs::cost_of_lock;
 use crate::locks::{Elsewhere, Lock, Locks, LocksError, WaitingPod, Which};
 
 impl PodNode {
@@ -50,14 +51,18 @@ impl PodNode {
 
     /// How a lock stands; nothing if no policy allows it any more.
     fn lock(&mut self, now: LocalTime, name: &LockName) -> Option<Lock> {
-        let policy = self.member.record()?.policy.for_lock(name.as_str())?;
+        let record = self.member.record()?;
+        let policy = record.policy.for_lock(name.as_str())?;
         let seat = self.member.seat();
-        let coordinator = seat.and_then(|seat| {
-            let rank = self.member.service().locks().coordinator(seat, name)?;
-            Some(seat.info(rank)?.name.clone())
-        });
+        let grants = seat.and_then(|seat| self.member.service().locks().coordinator(seat, name));
         let lock = self.book.lock(now, name, policy);
-        let mut lock = Lock { coordinator, ..lock };
+        let mut lock = Lock {
+            coordinator: seat
+                .zip(grants)
+                .and_then(|(seat, rank)| Some(seat.info(rank)?.name.clone())),
+            expected_messages: cost_of_lock(policy.algorithm, record, self.member.me(), grants),
+            ..lock
+        };
         if let Some(shown) = self.member.shown(now, name) {
             let me = self.member.me();
             let pod_of = |member: Incarnation| name_of(self.member.record(), member);

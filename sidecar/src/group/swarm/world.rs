@@ -114,8 +114,9 @@ impl World {
             incarnation,
             name: format!("pod-{index}"),
             addresses: Vec::new(),
-            priority: 0,
-            capacity: 0,
+            // Such that neither goes by the ranks.
+            priority: [0, 1, 0][index % 3],
+            capacity: [1, 2, 0, 2][index % 4],
             zone: None,
             seniority: 0,
             // One process in four is of the release before.

@@ -18,6 +18,7 @@ pub(super) fn lock() -> Lock {
         name: LockName::try_from("orders".to_owned()).expect("a name"),
         algorithm: LockAlgorithm::Central,
         coordinator: None,
+        expected_messages: None,
         arbiter: Arbiter::Quorum,
         max_hold: Duration::from_mins(10),
         holding: None,
@@ -44,14 +45,15 @@ async fn a_lock_shows_what_a_claim_of_this_pod_holds_and_what_waits_in_order() {
     let pod = WaitingPod { pod: "shop-2".to_owned(), owner: None, metadata: None };
     let waits =
         Lock { holding: Some(claim(held())), waiting: vec![other], pods: vec![pod], ..lock() };
-    let waits = Lock { coordinator: Some("shop-3".to_owned()), ..waits };
+    let coordinator = Some("shop-3".to_owned());
+    let waits = Lock { coordinator, expected_messages: Some(3), ..waits };
     let known = Locks { locks: vec![waits], complete: true, next: None };
     assert!(
         matches!(show(&mut double, Ok(known)).await, Which::One(name) if name.as_str() == "orders")
     );
     let lock = call.await.unwrap().json();
     let (holder, waiters) = (&lock["holders"][0], &lock["waiters"]);
-    assert_eq!(lock["coordinator"], "shop-3");
+    assert_eq!((&lock["coordinator"], &lock["expected_messages"]), (&json!("shop-3"), &json!(3)));
     assert_eq!((&lock["complete"], &lock["max_hold_ms"]), (&json!(true), &json!(600_000)));
     let expected = json!({"pod": "shop-0", "owner": "shop-0", "claim": "1f-1", "token": 12 * 1_048_576 + 1,
         "held_ms": holder["held_ms"], "metadata": {"job": "reindex"}});

@@ -59,9 +59,11 @@ async fn among_fifty_members_each_lock_is_granted_by_the_one_of_eight_that_its_n
         let claim = ask_for(&members, number, lock.clone()).await;
         held(&claim, Arbiter::Quorum).await;
         let path = format!("/v1/locks/{lock}");
-        let pod = format!("dev-{coordinator}");
+        let (pod, by) = (format!("dev-{coordinator}"), u16::try_from(coordinator).expect("small"));
         let shown = get_until(&members, number / 2, &path, |_| true).await;
         assert_eq!(shown["coordinator"], pod, "{shown}");
+        let expected_messages = if number / 2 == by { 0 } else { 3 };
+        assert_eq!(shown["expected_messages"], expected_messages, "{shown}");
         let (group, id) = (members.group(number).expect("it lives"), claim.borrow().id.clone());
         group.release(lock.clone(), id).await.expect("it holds");
         let (member, by) = (u64::from(number), u64::from(coordinator));
