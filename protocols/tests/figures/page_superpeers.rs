@@ -111,7 +111,8 @@ fn recoveries(recoveries: &[Recovery]) -> String {
         "Those coordinators die in the midst of that, 50 ms after the beginning, that have most locks in use. The next view begins
 with the locks that are held and waited for, as a group's does; in it every member that waited enters, and no two at
 once. The last column is from the beginning of that view until the last of them has entered: where l members wait for one lock,
-that is at most l(E + 2T), with a section E = 10 T and no deaths any more:\n\n",
+that is at most l(E + 2T), with a section E = 10 T and no deaths any more. Before that a group takes as long to notice the deaths
+and to change the view as its `timing` has it, which is not simulated here:\n\n",
     );
     text += &table(&[
         "n",
@@ -152,7 +153,8 @@ which none moves their members are superpeers. No token is lost or made (`protoc
 perfect grid of as many. A member that is a superpeer is at a distance of 0. Prefixes look at no places, so they
 lie as chance has it, and cost nothing; a group has them. With tokens the mean and the largest distance are smaller than with
 prefixes, and so is the number of members that have one superpeer as the nearest: in these runs at most {} times the mean,
-and {} times with prefixes. Neither is a promise, since both follow from the places of the members:\n\n",
+and {} times with prefixes. Neither is a promise, since both follow from the places of the members. For a lock a member
+asks the superpeer to which the name falls, which need not be the nearest:\n\n",
         hundredths(plane::LOAD_BY_TOKENS),
         hundredths(plane::LOAD_BY_PREFIX),
     );

@@ -6,7 +6,8 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Policy};
 
-use crate::world::World;
+use crate::kit::Command;
+use crate::world::{DRIFT, Variety, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -165,6 +166,40 @@ fn a_member_that_knows_of_no_peers_waits() {
     world.silent_discovery = false;
     world.discover();
     world.run_until("it leads alone", SECOND * 5, |world| world.leaders().len() == 1);
+}
+
+/// Of the priorities 0, 1, 2, 0 and 1: the third leads, and the fifth those on its side of a cut, of which there are no
+/// others. Discovery loses the third meanwhile.
+#[test]
+fn a_leader_of_a_higher_priority_is_followed_although_discovery_lost_it_and_another_has_a_higher_rank()
+ {
+    let variety = Variety { priorities: true, ..Variety::default() };
+    let mut world = World::with_variety(8, 5, policy(ElectionAlgorithm::Bully), DRIFT, variety);
+    world.run_until("one leads", SECOND * 10, led_by_one);
+    assert_eq!(world.leader(), Some(2), "of the highest priority");
+    world.split(&[4]);
+    world.run_for(SECOND * 10);
+    let leaders: BTreeSet<_> = world.leaders().into_iter().collect();
+    assert_eq!(leaders, [2, 4].into(), "one on each side");
+    let found: Vec<_> = [0, 1, 3, 4].map(|index| world.info(index)).into();
+    for index in [0, 1, 3] {
+        world.command(index, Command::Peers(found.clone()));
+    }
+    world.heal();
+    let [third, fifth] = [2, 4].map(|index| world.node(index));
+    world.sim.cut(third, fifth);
+    world.sim.cut(fifth, third);
+    for _ in 0..1_000 {
+        world.run_for(SECOND / 100);
+        for index in [0, 1, 3] {
+            let record = world.member(index).and_then(|member| member.record());
+            let leader = record.and_then(|record| record.leader);
+            assert_eq!(leader, Some(world.incarnation(2)), "whom {index} follows");
+        }
+    }
+    world.heal();
+    world.run_until("one leads", SECOND * 10, led_by_one);
+    assert_eq!(world.leader(), Some(2));
 }
 
 /// Random faults; in the end one leads, and everybody gets every lock.

@@ -67,12 +67,13 @@ fn the_member_of_the_highest_priority_leads_the_group_next_and_takes_the_lead_fr
         assert_eq!(world.leader(), Some(0), "{algorithm:?}: those that came later follow");
         let tree = algorithm == ElectionAlgorithm::SpanningTree;
         for next in if tree { [1, 3] } else { [2, 1] } {
-            let leader = world.leader().expect("one leads");
+            let (leader, epoch) = (world.leader().expect("one leads"), world.record().epoch);
             world.crash(leader);
             world.run_until("another leads", SECOND * 20, |world| {
                 world.leader().is_some_and(|one| one != leader)
             });
             assert_eq!(world.leader(), Some(next), "{algorithm:?}");
+            assert!(world.record().epoch > epoch, "{algorithm:?}: a later view");
             world.run_for(SECOND * 10);
         }
     }

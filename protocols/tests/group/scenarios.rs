@@ -295,6 +295,34 @@ fn a_leader_in_the_minority_stops_before_the_majority_goes_on() {
     }
 }
 
+/// Three on one side and two on the other, which led at first.
+#[test]
+fn in_a_partition_one_side_has_a_leader_and_after_it_heals_all_have_the_same() {
+    for election in ElectionAlgorithm::ALL {
+        for seed in 0..20 {
+            let mut world = World::new(seed, 5, Policy { election, ..Policy::default() });
+            world.run_for(SECOND * 4);
+            let (leader, epoch) = (world.leaders()[0], world.record().epoch);
+            let other = (0..5).rfind(|member| *member != leader).expect("there are five");
+            world.split(&[leader, other]);
+            for _ in 0..200 {
+                world.run_for(SECOND / 10);
+                let led = world.with_a_lease().len();
+                assert!(led <= 1, "{election:?}, seed {seed}: {led} lead");
+            }
+            let next = world.leaders();
+            assert_eq!(next.len(), 1, "{election:?}, seed {seed}");
+            assert!(![leader, other].contains(&next[0]), "{election:?}, seed {seed}");
+            world.heal();
+            world.run_for(SECOND * 15);
+            assert_eq!(world.leaders(), next, "{election:?}, seed {seed}: as before");
+            let record = world.record();
+            assert!(record.epoch > epoch && record.members.len() == 5, "{election:?}, seed {seed}");
+            world.check_history();
+        }
+    }
+}
+
 impl World {
     /// Which of the living have a leader lease, whatever their applications believe.
     pub(crate) fn with_a_lease(&self) -> Vec<usize> {

@@ -190,18 +190,22 @@ impl World {
         }
         let clock = Clock { offset, rate_ppm: rate };
         let status = self.status_epoch();
-        let priority = if self.variety.priorities { [0, 1, 2][index % 3] } else { 0 };
-        let capacity = if self.variety.priorities { [1, 2, 0, 2][index % 4] } else { 0 };
-        let zone = self.variety.priorities.then(|| ["a", "a", "a", "b", "c"][index % 5].to_owned());
-        let info = MemberInfo { priority, capacity, zone, ..info(index, incarnation) };
-        let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));
+        let member = Member::new(self.info(index), self.policy.clone(), status);
         let watch = Watch::new(&member, rate, self.log.clone());
         let place = Place::Member(Box::new(member), watch);
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
         self.stand(index);
         self.discover();
         index
+    }
+
+    /// What a member states of itself.
+    pub(crate) fn info(&self, index: usize) -> MemberInfo {
+        let priority = if self.variety.priorities { [0, 1, 2][index % 3] } else { 0 };
+        let capacity = if self.variety.priorities { [1, 2, 0, 2][index % 4] } else { 0 };
+        let zone = self.variety.priorities.then(|| ["a", "a", "a", "b", "c"][index % 5].to_owned());
+        MemberInfo { priority, capacity, zone, ..info(index, self.members[index].0) }
     }
 
     /// The application of a new member stands in all elections that there are.
@@ -258,8 +262,7 @@ impl World {
         if self.policy.arbiter == Arbiter::Quorum || self.silent_discovery {
             return;
         }
-        let found: Vec<MemberInfo> =
-            self.living().map(|index| info(index, self.members[index].0)).collect();
+        let found: Vec<MemberInfo> = self.living().map(|index| self.info(index)).collect();
         for index in self.living().collect::<Vec<_>>() {
             self.command(index, Command::Peers(found.clone()));
         }

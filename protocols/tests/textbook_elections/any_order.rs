@@ -1,5 +1,6 @@
 //! Chang and Roberts' election as the source has it, on rings in every order, with marks and without: what is
-//! stated of rings that a group does not have, whose ring is in the order of ranks.
+//! stated of rings that a group does not have, whose ring is in the order of ranks. It is a model of the source, and no test
+//! of the product: that is in the laws of `election_laws.rs`, and counted in order of ranks beside this file.
 
 use std::collections::VecDeque;
 

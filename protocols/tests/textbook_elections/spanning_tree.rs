@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_protocols::election::spanning_tree::Message;
 use conclave_protocols::election::{Command, Election, Place, SpanningTree};
+use conclave_protocols::random::Random;
 use conclave_protocols::{Epoch, MemberId, View, cost};
 
 use crate::TIMING;
@@ -175,18 +176,38 @@ fn all_that_begin_at_once_cost_most_if_each_is_heard_of_as_late_as_can_be() {
         for source in 0..n {
             walk.ask(source, Command::Elect);
         }
-        let source_of = |message: &Message| match message {
-            Message::Election { of }
-            | Message::NotChild { of }
-            | Message::Report { of, .. }
-            | Message::Leader { of, .. }
-            | Message::Probe { of, .. }
-            | Message::Reply { of, .. }
-            | Message::Outdated { of, .. } => of.source,
-        };
-        walk.settle_by(|sent| source_of(&sent.message));
+        walk.settle_by(|sent| sent.message.of().source);
         assert_eq!(counted(&walk), cost::spanning_tree_most(n.into()), "n = {n}");
         assert_follows(&walk, &graph, 0, n - 1);
+    }
+}
+
+/// By chance, link by link, and computation by computation too; also if one is dead, the highest.
+#[test]
+fn in_no_order_of_what_arrives_those_that_begin_at_once_cost_more_than_the_most() {
+    for (n, seed) in (2..=8).flat_map(|n| (0..200).map(move |seed| (n, seed))) {
+        for dead in [&[][..], &[n]] {
+            let graph = Graph::full(n + u32::from(!dead.is_empty()));
+            let mut walk = Walk::new(graph.size, dead.iter().copied(), member(&graph, &[]));
+            for source in 0..n {
+                walk.ask(source, Command::Elect);
+            }
+            let by_computation = u64::from(seed % 2 == 0);
+            walk.settle_by(|sent| {
+                let of = by_computation * u64::from(sent.message.of().source.0 << 16);
+                let link = u64::from(sent.from.0 << 8 | sent.to.0);
+                Random::new(seed << 32 | of | link).draw()
+            });
+            let (size, counted) = (u64::from(n), counted(&walk));
+            let most = if dead.is_empty() {
+                cost::spanning_tree_most(size)
+            } else {
+                cost::spanning_tree_next(size + 1)
+            };
+            let least = (size - 1) * (3 * size - 2);
+            assert!((least..=most).contains(&counted), "{n}, {seed}: {counted}, at most {most}");
+            assert_follows(&walk, &graph, 0, n - 1);
+        }
     }
 }
 
