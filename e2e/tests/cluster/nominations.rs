@@ -8,7 +8,7 @@ use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
 
 use crate::counts::Counts;
-use crate::elections::{lead, stand, withdraw};
+use crate::elections::{lead, path, stand, withdraw};
 
 const FAST: &str =
     "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
@@ -119,14 +119,19 @@ const LARGE: &str = "large";
 
 const DEFAULT: &str = "default";
 
-/// Kills the leader, and waits for the next.
+/// Kills the leader, and waits for the next, which has a later epoch.
 fn successor(group: &Group<'_>, leader: &Pod) -> Result<Pod> {
+    let epoch = |pod| group.get(pod, &path(DEFAULT))?.number("epoch");
+    let before = epoch(leader)?;
     group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
-    wait::until("another leader", SOON, || {
+    let next = wait::until("another leader", SOON, || {
         let next = group.leader()?;
         ensure!(next.uid != leader.uid, "it is the one that was killed");
         Ok(next)
-    })
+    })?;
+    let after = epoch(&next)?;
+    ensure!(after > before, "epoch {before}, then {after}");
+    Ok(next)
 }
 
 fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> {
@@ -141,17 +146,16 @@ fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> 
     Ok(())
 }
 
-/// What all together send at least and at most in one election of n, of which the leader is dead. All begin at about the same time, and a nominee stops to
-/// take part, so that one on a ring may end before it has come round once more.
+/// What all together send at least and at most in one election of n, of which the leader is dead. All begin at about the
+/// same time, and a nominee stops to take part, so that one on a ring may end before it has come round once more.
 pub(crate) fn costs(algorithm: ElectionAlgorithm, n: u64) -> (u64, u64) {
     match algorithm {
-        ElectionAlgorithm::Bully => {
-            (cost::bully_best(n), cost::bully_worst(n) + cost::bully_announced_upwards(n, n - 2))
+        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_next(n)),
+        ElectionAlgorithm::Ring => (n - 1, cost::ring_next(n)),
+        ElectionAlgorithm::ChangRoberts => (n - 1, cost::chang_roberts_next(n)),
+        // One of those that live is asked by each other, and answers.
+        ElectionAlgorithm::SpanningTree => {
+            (cost::spanning_tree_living(n - 1), cost::spanning_tree_next(n))
         }
-        // The send to the dead one is one more.
-        ElectionAlgorithm::Ring => (n - 1, cost::ring(n, n - 1) + n - 1),
-        ElectionAlgorithm::ChangRoberts => (n - 1, cost::chang_roberts(n, 0) + 1),
-        // Each asks the dead one too, in each computation.
-        ElectionAlgorithm::SpanningTree => (n - 1, cost::spanning_tree_most(n)),
     }
 }

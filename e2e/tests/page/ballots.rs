@@ -59,12 +59,15 @@ fn a_visitor_kills_the_leader_and_sees_the_election_that_followed_and_what_it_co
 
 #[test]
 fn a_visitor_chooses_a_named_election_and_sees_who_was_called_and_who_won() -> Result<()> {
-    let elections = "[{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}]";
+    let elections = "[{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}, \
+         {name: bills, algorithm: ChangRoberts}, {name: parcels, algorithm: SpanningTree}]";
     let dev = Dev::start_with(&format!("{SPEC}  elections: {elections}\n"))?;
     let browser = open(&dev)?;
     for (election, words) in [
         ("reports", ["call", "election", "answer"]),
         ("mails", ["call", "election", "coordinator"]),
+        ("bills", ["call", "election", "elected"]),
+        ("parcels", ["call", "election", "leader"]),
     ] {
         for member in 0..5 {
             dev.stand(member, election)?;
