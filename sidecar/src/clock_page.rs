@@ -19,7 +19,7 @@ use conclave_protocols::clock::{ClockMap, Params};
 use conclave_protocols::policy::ClockPolicy;
 use tracing::debug;
 
-pub(crate) use self::plan::ERROR_MAX_NS;
+pub(crate) use self::plan::{ERROR_MAX_NS, VOID_NS};
 use self::plan::{Plan, plan};
 use crate::group::Group;
 use crate::metrics::{ClockMetrics, Metrics};

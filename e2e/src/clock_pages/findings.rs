@@ -20,6 +20,8 @@ pub struct Findings {
     pub backward: Vec<[Reading; 2]>,
     /// How many readings had which status.
     pub statuses: BTreeMap<&'static str, usize>,
+    /// How many samples there are.
+    pub samples: usize,
     /// How often no sample was had, because some page changed all the while.
     pub missed: usize,
     last: Vec<Option<Reading>>,
@@ -32,6 +34,7 @@ impl Findings {
             self.missed += 1;
             return;
         };
+        self.samples += 1;
         for reading in sample {
             *self.statuses.entry(name(reading.status)).or_default() += 1;
         }
@@ -76,7 +79,7 @@ impl Findings {
     }
 
     /// Fails if a page stated what was not true, or went back, or if pages stated too little to show anything: half of the
-    /// readings are to be in step, and half of the errors below a millisecond.
+    /// readings are to be in step, all clocks at once in a tenth of the samples, and half of the errors below a millisecond.
     pub fn check(&self) -> Result<()> {
         let known = self.statuses.get(name(Status::Synchronised)).copied().unwrap_or(0);
         let all: usize = self.statuses.values().sum();
@@ -85,8 +88,15 @@ impl Findings {
             "too few pages stated a time: {:?}",
             self.statuses
         );
+        let in_step = self.apart.len();
+        ensure!(
+            10 * in_step >= self.samples,
+            "all clocks were in step in {in_step} of {} samples",
+            self.samples
+        );
         let error = at(&self.bounds, 500);
-        ensure!(error < Some(TIGHT_NS), "half of the errors are greater than {error:?} ns");
+        let is_tight = error.is_some_and(|error| error < TIGHT_NS);
+        ensure!(is_tight, "half of the errors are greater than {error:?} ns");
         let (outside, backward) = (self.outside.len(), self.backward.len());
         ensure!(
             outside == 0,
@@ -191,6 +201,19 @@ mod tests {
         };
         assert!(check(5, TIGHT_NS - 1).is_ok());
         assert!(check(4, TIGHT_NS - 1).is_err() && check(5, TIGHT_NS).is_err());
+    }
+
+    #[test]
+    fn nothing_is_shown_of_a_group_in_which_one_page_never_states_anything() {
+        let check = |last: Status| {
+            let mut findings = Findings::default();
+            for time in 0..10 {
+                let known = reading(time, 1, Status::Synchronised);
+                findings.note(Some(&[known, known, known, reading(time, 1, last)]));
+            }
+            findings.check()
+        };
+        assert!(check(Status::Synchronised).is_ok() && check(Status::Unknown).is_err());
     }
 
     #[test]

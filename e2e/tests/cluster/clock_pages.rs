@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use conclave_e2e::clock_pages::{self, Fault, Findings, Source, Watch, at};
 use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{self, Group, SIDECAR, SOON};
@@ -36,6 +36,60 @@ fn pages_of_clocks_that_are_off_agree_within_their_errors_through_faults() -> Re
         outcome?;
         found.check()
     })
+}
+
+/// The wall clock of [`OFF`] is five seconds off, and [`DRIFTS`] runs 600 parts per million too fast, of which the group
+/// assumes 100 at most.
+const BROKEN: [(i32, i32, i32); 5] =
+    [(0, 0, 0), (2, 20, 0), (-2, -20, 0), (5_000, 40, 0), (1, 600, 0)];
+
+const OFF: &str = "shop-3-";
+
+const DRIFTS: &str = "shop-4-";
+
+#[test]
+fn a_raw_clock_that_drifts_more_than_is_assumed_is_noticed_and_a_wall_clock_that_is_off_is_named()
+-> Result<()> {
+    const TEST: &str = "clock-broken";
+    let cluster = &Cluster::from_env()?;
+    if !cluster.is_ours_or_skip(TEST) {
+        return Ok(());
+    }
+    cluster.in_namespace(TEST, |namespace| {
+        product::install(cluster)?;
+        let fault = |(offset_ms, drift_ppm, wander_ppb)| Fault { offset_ms, drift_ppm, wander_ppb };
+        let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &BROKEN.map(fault))?;
+        let leader = group.await_leader()?;
+        if leader.name.starts_with(DRIFTS) {
+            // Nobody would know group time.
+            cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+            group.await_members(BROKEN.len())?;
+        }
+        let pods = group.pods()?;
+        wait::until("what is said of both", SOON, || {
+            pods.iter().try_for_each(|pod| sees_what_is_broken(&group, pod))
+        })
+    })
+}
+
+fn sees_what_is_broken(group: &Group<'_>, pod: &Pod) -> Result<()> {
+    let found = group.get(pod, "/v1/time/peers")?;
+    let peers = found.body["peers"].as_array().context("a list of peers")?;
+    ensure!(peers.len() == BROKEN.len() - 1, "{} has {found:?}", pod.name);
+    let drifts = pod.name.starts_with(DRIFTS);
+    for peer in peers {
+        let name = peer["pod"].as_str().context("a name")?;
+        let contradicts = peer["contradictions"].as_u64().context("a count")? > 0;
+        ensure!(contradicts == (drifts || name.starts_with(DRIFTS)), "{} has {peer}", pod.name);
+        let is_named = peer["host"]["outlier"] == true;
+        ensure!(drifts || is_named == name.starts_with(OFF), "{} has {peer}", pod.name);
+    }
+    let is_named = found.body["host"]["outlier"] == true;
+    ensure!(is_named == pod.name.starts_with(OFF), "{} has {found:?}", pod.name);
+    let time = group.get(pod, "/v1/time")?;
+    let is_in_step = time.text("status")? == "synchronized";
+    ensure!(is_in_step != drifts, "{} has {time:?}", pod.name);
+    Ok(())
 }
 
 /// A member that stalls, then a leader that dies.

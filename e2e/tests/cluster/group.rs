@@ -54,11 +54,15 @@ fn the_leaders_service_answers(namespace: &Namespace<'_>, leader: &Pod) -> Resul
 }
 
 /// All nodes are on one machine, so members see that their raw clocks are one, and hold what is stated against that.
-fn clocks_of_one_machine_pass_the_audit(group: &Group<'_>) -> Result<()> {
+pub(crate) fn clocks_of_one_machine_pass_the_audit(group: &Group<'_>) -> Result<()> {
     let pods = group.pods()?;
     wait::until("the audit of clocks", SOON, || {
         for pod in &pods {
             let found = group.get(pod, "/v1/time/peers")?;
+            ensure!(found.body["host"]["outlier"] == false, "{} has {found:?}", pod.name);
+            let time = group.get(pod, "/v1/time")?;
+            let is_known = time.body["host"]["synchronized"].is_boolean();
+            ensure!(is_known, "{} does not know its machine's clock: {time:?}", pod.name);
             let peers = found.body["peers"].as_array().context("a list of peers")?;
             ensure!(peers.len() == pods.len() - 1, "{} has {found:?}", pod.name);
             for peer in peers {

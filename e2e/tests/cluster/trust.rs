@@ -9,6 +9,8 @@ use conclave_e2e::{documented, wait};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
+use crate::group::clocks_of_one_machine_pass_the_audit;
+
 /// What a user does in the first five minutes: a group, a label, a lock from their own container.
 #[test]
 fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
@@ -24,6 +26,7 @@ fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
         let pods = group.pods()?;
         let held = group.lock(&pods[0], "report", "5s")?;
         group.unlock(&pods[0], &held)?;
+        clocks_of_one_machine_pass_the_audit(&group)?;
         the_webhook_and_the_command_make_the_same_pod(&cluster, namespace)
     })
 }

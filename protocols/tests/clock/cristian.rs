@@ -312,6 +312,6 @@ fn a_server_alone_is_its_own_group() {
     member.handle(60 * SECOND, Input::Timer(Timer::Attempt));
     let reading = member.0.clock().map().reading(60 * SECOND);
     assert_eq!((reading.state, reading.now_ns), (State::Synchronised, 60_000_000_012));
-    assert!(reading.error_ns < Some(10), "{reading:?}");
+    assert!(reading.error_ns.is_some_and(|error| error < 10), "{reading:?}");
     assert_eq!((messages_per_round(1), messages_per_round(5)), (0, 8));
 }

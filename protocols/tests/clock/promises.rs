@@ -48,7 +48,7 @@ fn run(world: &mut World, nanos: u64) {
             let is_leader = member.leader == id;
             waits += u64::from(is_leader && is_waiting);
             leads += u64::from(is_leader && !is_waiting);
-            close += u64::from(!is_leader && world.bound(id) < Some(small));
+            close += u64::from(!is_leader && world.bound(id).is_some_and(|bound| bound < small));
         }
     });
     for (what, count) in [("waits", waits), ("leads", leads), ("close", close)] {

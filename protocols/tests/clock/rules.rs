@@ -165,7 +165,7 @@ fn a_group_without_a_time_begins_with_the_average_of_all() {
     for member in &group.members {
         let reading = member.clock().map().reading(SECOND);
         assert_eq!((reading.state, reading.slewing_ns), (State::Synchronised, 0));
-        assert!(reading.error_ns < Some(10));
+        assert!(reading.error_ns.is_some_and(|error| error < 10));
     }
 }
 
@@ -385,7 +385,7 @@ fn a_member_alone_is_its_own_group() {
     group.members[0].handle(LocalTime(SECOND), Input::Timer(Timer::Round), &mut out);
     let reading = group.members[0].clock().map().reading(SECOND);
     assert_eq!((reading.state, reading.age_ns), (State::Synchronised, Some(0)));
-    assert!(reading.error_ns < Some(10));
+    assert!(reading.error_ns.is_some_and(|error| error < 10));
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn units(slope: Slope) -> i64 {
 /// An error that is greater is of no use: a page whose error passes 100 ms states nothing.
 pub(crate) const ERROR_MAX_NS: u64 = 100_000_000;
 /// For so long at most a page states something after the last synchronisation: 1,000 s.
-pub(super) const VOID_NS: u64 = 1_000_000_000_000;
+pub(crate) const VOID_NS: u64 = 1_000_000_000_000;
 /// So far a line may lie behind the next where they meet: each is rounded.
 const MET_NS: i64 = 4;
 /// So soon there is another map, while clocks are compared.

@@ -12,7 +12,7 @@ use conclave_protocols::LocalTime;
 use conclave_protocols::clock::Reading;
 
 use super::Group;
-use crate::clock_page::ERROR_MAX_NS;
+use crate::clock_page::{ERROR_MAX_NS, VOID_NS};
 
 /// The latest time that was read, and the clock page.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +25,19 @@ struct Shown {
     page: Option<Words>,
 }
 
-/// What was read, in which life of the member.
+/// The latest time that was read, and when that was. It holds as long as what a page has stated, also in the next life of the
+/// member, whose group may have an earlier time.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    life: LocalTime,
+    raw: u64,
     ns: i64,
+}
+
+impl Seen {
+    /// What is not to be gone back behind at a reading of the raw clock.
+    fn at(self, raw: u64) -> Option<i64> {
+        (raw <= self.raw.saturating_add(VOID_NS)).then_some(self.ns)
+    }
 }
 
 impl LatestTime {
@@ -51,38 +59,55 @@ pub(crate) struct TimeNow {
     pub(crate) life: LocalTime,
 }
 
-/// What is read where the page states a time, or has stated one just before. Nothing is known where that is too far from
-/// this clock for a page: another group had that time, and the page states none until this clock has passed it.
+/// What is read where the page states a time, or has stated one just before.
 fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
     let page = words.at(raw);
-    let followed = match page.status {
+    match page.status {
         Status::Synchronised | Status::Holdover | Status::Disrupted => {
-            reading.showing(page.time_ns)
+            near(reading, reading.showing(page.time_ns))
         }
-        Status::Unknown => words.latest_seen(raw).map_or(reading, |ns| reading.not_before(ns)),
-    };
-    let is_near = followed.now_ns.abs_diff(reading.now_ns) <= ERROR_MAX_NS;
-    if is_near { followed } else { reading.unknown() }
+        Status::Unknown => {
+            words.latest_seen(raw).map_or(reading, |ns| near(reading, reading.not_before(ns)))
+        }
+    }
+}
+
+/// What is shown in place of a reading. Nothing is known where it is too far from that for a page: it is the time of another
+/// group, and a page states none until this clock has passed it.
+fn near(reading: Reading, shown: Reading) -> Reading {
+    let is_near = shown.now_ns.abs_diff(reading.now_ns) <= ERROR_MAX_NS;
+    if is_near { shown } else { reading.unknown() }
 }
 
 impl Group {
     /// Reads the raw clock while the map is held, so that no newer map comes in between. A life sets its beginning before
     /// its map: what is read of an earlier life's map has either that life's beginning, and is from before the next, or
-    /// is too young. Then the map was synchronised before the life began, and later times are not held to what it shows.
+    /// is too young.
     pub(crate) fn read_time(&self) -> TimeNow {
         let mut shown = self.latest.0.lock().unwrap_or_else(PoisonError::into_inner);
         let map = self.time.borrow();
         let raw = self.clock.raw();
-        let (reading, life) = (map.reading(raw.0), *self.life.borrow());
-        let reading = shown.page.map_or(reading, |words| by_page(reading, &words, raw.0));
-        let reading = match shown.read {
-            Some(seen) if seen.life == life => reading.not_before(seen.ns),
-            Some(_) | None => reading,
-        };
-        let is_known = reading.error_ns.is_some();
-        if is_known && map.synced_raw.is_some_and(|synced| synced >= life.0) {
-            shown.read = Some(Seen { life, ns: reading.now_ns });
+        let (own, life) = (map.reading(raw.0), *self.life.borrow());
+        let reading = shown.page.map_or(own, |words| by_page(own, &words, raw.0));
+        let seen = shown.read.and_then(|seen| seen.at(raw.0));
+        let reading = seen.map_or(reading, |ns| near(own, reading.not_before(ns)));
+        if reading.error_ns.is_some() {
+            shown.read = Some(Seen { raw: raw.0, ns: reading.now_ns });
         }
         TimeNow { raw, reading, life }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_holds_for_as_long_as_what_a_page_stated() {
+        let seen = Seen { raw: 7, ns: -3 };
+        assert_eq!(
+            [7, 7 + VOID_NS, 8 + VOID_NS].map(|raw| seen.at(raw)),
+            [Some(-3), Some(-3), None]
+        );
     }
 }

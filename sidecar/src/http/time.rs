@@ -7,7 +7,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::clock::{self, MessageReading, Params, Reading};
-use conclave_protocols::policy::{Averaging, ClockAlgorithm};
+use conclave_protocols::policy::{Averaging, ClockAlgorithm, ClockPolicy};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -102,7 +102,7 @@ struct ByMessagesView {
 /// What is assumed of raw clocks.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = TimeAssumptions)]
-struct AssumptionsView {
+pub(super) struct AssumptionsView {
     /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy in force.
     max_drift_ppm: u32,
     /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: `maxWanderPpb`
@@ -251,10 +251,7 @@ impl TimeView {
             slewing_ns: reading.slewing_ns,
             raw_ns: raw.0.to_string(),
             clock_id: ClockId::MonotonicRaw,
-            assumptions: AssumptionsView {
-                max_drift_ppm: policy.max_drift_ppm,
-                wander_ppb: policy.max_wander_ppb,
-            },
+            assumptions: policy.into(),
             host: HostView::of(host, reading),
             utc: UtcView { bound_ns: host.utc_bound_ns(reading).map(|ns| ns.to_string()) },
         }
@@ -281,6 +278,12 @@ impl TimeView {
             (None, ..) | (_, None, _) | (.., None) => String::new(),
         };
         format!("status={} time_ns={}{bounds}\n", self.status.name(), self.time_ns)
+    }
+}
+
+impl From<&ClockPolicy> for AssumptionsView {
+    fn from(policy: &ClockPolicy) -> Self {
+        Self { max_drift_ppm: policy.max_drift_ppm, wander_ppb: policy.max_wander_ppb }
     }
 }
 

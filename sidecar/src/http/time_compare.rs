@@ -11,7 +11,7 @@ use super::answer::Json;
 use super::fields::{Fields, NANOSECONDS, QueryFields};
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
-use super::time::{known_within, text, wants_text};
+use super::time::{AssumptionsView, known_within, text, wants_text};
 
 /// How two stamps of the group time stand to each other.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -23,6 +23,9 @@ pub(super) struct TimeComparisonView {
     a: IntervalView,
     /// When `b` was; without `b_ns`, when it was now.
     b: IntervalView,
+    /// What the bound of now rests on; absent with `b_ns`. Other stamps rest on what was assumed where they were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumptions: Option<AssumptionsView>,
 }
 
 /// What is known of a moment of the group time.
@@ -87,8 +90,9 @@ pub(super) async fn compare_times(
     let a = a.ok_or_else(|| Problem::invalid("a_ns", NANOSECONDS))?;
     let b = stamp(&mut query, "b_ns", "b_error_ns")?;
     query.finish(&["a_ns", "a_error_ns", "b_ns", "b_error_ns"])?;
+    let assumptions = b.is_none().then(|| (&api.group.status.borrow().clock).into());
     let b = b.map_or_else(|| now(&api), Ok)?;
-    let view = TimeComparisonView { order: a.order(b), a, b };
+    let view = TimeComparisonView { order: a.order(b), a, b, assumptions };
     if wants_text(&headers) {
         return Ok(text(view.line()).into_response());
     }

@@ -15,13 +15,15 @@ use super::Api;
 use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use super::time::ClockState;
+use super::time::{AssumptionsView, ClockState};
 use crate::group::{Status, TimeNow};
 
 /// How the group clock of this member stood.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = TimeHistory)]
 pub(super) struct TimeHistoryView {
+    /// What each bound rests on: as it is assumed now.
+    assumptions: AssumptionsView,
     /// The last changes, the newest last; 256 at most.
     changes: Vec<TimeChange>,
 }
@@ -83,7 +85,8 @@ pub(super) async fn list_time_changes(
     let limit = limit.ok_or_else(|| Problem::invalid("limit", format!("1 to {MOST}")))?;
     let life = *api.group.life.borrow();
     let changes = api.history.borrow().newest(life, limit);
-    Ok(Json(TimeHistoryView { changes }).into_response())
+    let assumptions = (&api.group.status.borrow().clock).into();
+    Ok(Json(TimeHistoryView { assumptions, changes }).into_response())
 }
 
 /// Keeps the history as long as the API is served.

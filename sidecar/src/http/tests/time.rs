@@ -36,52 +36,43 @@ async fn a_clock_that_was_never_compared_is_503_with_its_reading() {
     assert_eq!(answer.header("conclave-time-error-bound-ns"), None);
 }
 
-/// A map that came too late shows a time that is before what readers have seen.
+/// A map that came too late shows a time that is before what readers have seen, and so may the group of the next life.
 #[tokio::test]
-async fn the_time_goes_back_for_no_reader_of_a_life() {
+async fn the_time_goes_back_for_no_reader_and_is_unknown_while_it_is_far_behind() {
     let double = Double::new();
     let mut map = synchronised_at(double.group.os_clock().raw());
     double.time.send_replace(map);
     let read = async || {
         let time = double.get("/v1/time").await.json();
         let ns = time["time_ns"].as_str().and_then(|ns| ns.parse::<i64>().ok());
-        (ns.expect("a number"), time["error_bound_ns"].as_u64().expect("a bound"))
+        (ns.expect("a number"), time["error_bound_ns"].as_u64())
     };
-    let (seen, bound) = read().await;
-    for course in [&mut map.shown, &mut map.known.path] {
-        for line in [&mut course.first, &mut course.then, &mut course.last] {
-            line.ns -= 3_600_000_000_000;
+    let (mut seen, bound) = read().await;
+    let bound = bound.expect("it is known");
+    let mut fall_behind = |ns: i64| {
+        for course in [&mut map.shown, &mut map.known.path] {
+            for line in [&mut course.first, &mut course.then, &mut course.last] {
+                line.ns -= ns;
+            }
         }
+        double.time.send_replace(map);
+    };
+    for begins_anew in [false, true] {
+        fall_behind(40_000_000);
+        if begins_anew {
+            double.life.send_replace(double.group.os_clock().raw());
+        }
+        let (later, wider) = read().await;
+        assert!(later >= seen, "{later} after {seen}");
+        let ahead = wider.expect("it is known") - bound;
+        assert!(ahead >= 30_000_000, "the error covers what it is ahead: {ahead}");
+        seen = later;
     }
-    double.time.send_replace(map);
+    fall_behind(3_600_000_000_000);
+    assert_eq!(read().await.1, None, "another group has another time");
+    fall_behind(-3_600_000_000_000);
     let (later, wider) = read().await;
-    assert!(later >= seen);
-    assert!(wider >= bound + 3_500_000_000_000, "the error covers what it is ahead: {wider}");
-    double.life.send_replace(double.group.os_clock().raw());
-    let (anew, _) = read().await;
-    assert!(anew < seen, "another life has another time");
-}
-
-/// A reader may find the map of the life before when the next has begun already. The group of that may have had another
-/// time.
-#[tokio::test]
-async fn no_time_of_a_life_before_holds_back_that_of_the_next() {
-    let double = Double::new();
-    let before = synchronised_at(double.group.os_clock().raw());
-    let mut map = before;
-    for course in [&mut map.shown, &mut map.known.path] {
-        for line in [&mut course.first, &mut course.then, &mut course.last] {
-            line.ns += 3_600_000_000_000;
-        }
-    }
-    double.time.send_replace(map);
-    double.life.send_replace(double.group.os_clock().raw());
-    let early = double.group.read_time().reading;
-    let map = synchronised_at(double.group.os_clock().raw());
-    double.time.send_replace(map);
-    let time = double.group.read_time();
-    assert!(time.reading.now_ns < early.now_ns, "{time:?}");
-    assert_eq!(time.reading, map.reading(time.raw.0));
+    assert!(later >= seen && wider.is_some());
 }
 
 #[tokio::test]

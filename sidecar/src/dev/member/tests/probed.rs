@@ -32,7 +32,8 @@ async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
     for me in 0..members.count() {
         let is_close = |peer: &Value| {
             let bound = peer["offset"]["error_bound_ns"].as_u64();
-            bound < Some(5_000_000) && peer["audit"]["checked"].as_u64() > Some(4)
+            bound.is_some_and(|bound| bound < 5_000_000)
+                && peer["audit"]["checked"].as_u64() > Some(4)
         };
         let are_close = |json: &Value| {
             let peers = json["peers"].as_array().expect("a list");
