@@ -115,7 +115,8 @@ fn compare(program: &dyn Fn() -> Command) -> Outcome {
     compare_refusals(program, &path)?;
     compare_unknown(program, &path)?;
     compare_now(program, &path)?;
-    compare_beside_a_writer(program, &path)
+    compare_beside_a_writer(program, &path)?;
+    time_does_not_fall_where_the_course_turns(program, &path)
 }
 
 /// Pages with words of all kinds, at readings of the raw clock about each of them.
@@ -224,6 +225,53 @@ fn compare_beside_a_writer(program: &dyn Fn() -> Command, path: &Path) -> Outcom
             if field(shown, STATUS)? != "0" {
                 assert_eq!(shown, line(&marked(start, number).at(raw)));
                 seen.insert(number);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Several processes one after the other read a page whose course turns again and again: 500 parts per million faster, and
+/// then slower.
+fn time_does_not_fall_where_the_course_turns(
+    program: &dyn Fn() -> Command,
+    path: &Path,
+) -> Outcome {
+    fs::remove_file(path)?;
+    let mut writer = Writer::create(path)?;
+    let course = |a: Piece, turns: u64| {
+        let raw = raw_clock() + Writer::PLAN_NS;
+        let rate = (1_i64 << 48) / 2_000 * if turns.is_multiple_of(2) { 1 } else { -1 };
+        let b = Piece { raw, ns: a.at(raw), rate };
+        let sound = Words { void_after_raw: u64::MAX, ..Words::UNKNOWN };
+        Words { a, b, status: Stated::Disrupted, epoch: turns, ..sound }
+    };
+    let first = Piece { raw: raw_clock(), ns: 1_700_000_000_000_000_000, rate: 0 };
+    let mut words = course(first, 0);
+    writer.publish(&words)?;
+    let (mut latest, mut seen) = (i64::MIN, BTreeSet::new());
+    while seen.len() < 20 {
+        let shown = path.with_file_name("shown");
+        let mut command = program();
+        command.arg(path).arg("sound").args(vec!["now"; 5_000]).stdout(File::create(&shown)?);
+        let mut reads = command.spawn()?;
+        let status = loop {
+            if raw_clock() > words.b.raw {
+                // Too late, if this process had no processor meanwhile: then once more.
+                let next = course(words.b, words.epoch + 1);
+                words = if writer.publish(&next).is_ok() { next } else { words };
+            }
+            if let Some(status) = reads.try_wait()? {
+                break status;
+            }
+        };
+        assert!(status.success(), "{status}");
+        for shown in fs::read_to_string(shown)?.lines() {
+            if field(shown, STATUS)? != "0" {
+                let time: i64 = field(shown, 0)?.parse()?;
+                assert!(time >= latest, "{} ns back: {shown}", latest - time);
+                latest = time;
+                seen.insert(field(shown, EPOCH)?.to_owned());
             }
         }
     }

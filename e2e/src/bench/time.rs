@@ -112,7 +112,7 @@ fn measure(bed: &Bed<'_>, group: &Group<'_>, spans: Spans) -> Result<()> {
             if rival.has_kernel_stamps()? { "from the kernel" } else { "NOT from the kernel" };
         println!("{}: the stamps of packets are {both}", rival.mode.name);
     }
-    Ok(())
+    parts.iter().try_for_each(|(name, part)| part.found.check().context(*name))
 }
 
 impl Bed<'_> {

@@ -10,7 +10,8 @@ use conclave_clock_page::{Reading, Status};
 pub struct Findings {
     /// The largest difference of two pages, in nanoseconds, for each sample in which every clock was in step.
     pub apart: Vec<u64>,
-    /// The error that each page stated in those samples, in nanoseconds.
+    /// The error that each page stated in those samples, in nanoseconds, but for the least of each sample: the clock of a
+    /// leader is group time.
     pub bounds: Vec<u64>,
     /// How many pairs of pages were compared, of all samples.
     pub pairs: usize,
@@ -45,7 +46,9 @@ impl Findings {
             if let (Some(least), Some(most)) = (times.clone().min(), times.max()) {
                 self.apart.push(most.abs_diff(least));
             }
-            self.bounds.extend(sample.iter().map(|reading| reading.error_ns));
+            let mut errors: Vec<u64> = sample.iter().map(|reading| reading.error_ns).collect();
+            errors.sort_unstable();
+            self.bounds.extend(errors.into_iter().skip(1));
         }
     }
 
