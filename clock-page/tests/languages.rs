@@ -231,8 +231,8 @@ fn compare_beside_a_writer(program: &dyn Fn() -> Command, path: &Path) -> Outcom
     Ok(())
 }
 
-/// Several processes one after the other read a page whose course turns again and again: 500 parts per million faster, and
-/// then slower.
+/// Several processes one after the other read a page whose course turns again and again, five per cent faster and then
+/// slower. While words are published time moves on by some 20 µs, so that a smaller fault would not show.
 fn time_does_not_fall_where_the_course_turns(
     program: &dyn Fn() -> Command,
     path: &Path,
@@ -241,7 +241,7 @@ fn time_does_not_fall_where_the_course_turns(
     let mut writer = Writer::create(path)?;
     let course = |a: Piece, turns: u64| {
         let raw = raw_clock() + Writer::PLAN_NS;
-        let rate = (1_i64 << 48) / 2_000 * if turns.is_multiple_of(2) { 1 } else { -1 };
+        let rate = (1_i64 << 48) / 20 * if turns.is_multiple_of(2) { 1 } else { -1 };
         let b = Piece { raw, ns: a.at(raw), rate };
         let sound = Words { void_after_raw: u64::MAX, ..Words::UNKNOWN };
         Words { a, b, status: Stated::Disrupted, epoch: turns, ..sound }
@@ -249,14 +249,14 @@ fn time_does_not_fall_where_the_course_turns(
     let first = Piece { raw: raw_clock(), ns: 1_700_000_000_000_000_000, rate: 0 };
     let mut words = course(first, 0);
     writer.publish(&words)?;
-    let (mut latest, mut seen) = (i64::MIN, BTreeSet::new());
-    while seen.len() < 20 {
+    let (mut latest, mut turns) = (i64::MIN, 0);
+    while turns < 10 {
         let shown = path.with_file_name("shown");
         let mut command = program();
-        command.arg(path).arg("sound").args(vec!["now"; 5_000]).stdout(File::create(&shown)?);
+        command.arg(path).arg("sound").args(vec!["now"; 20_000]).stdout(File::create(&shown)?);
         let mut reads = command.spawn()?;
         let status = loop {
-            if raw_clock() > words.b.raw {
+            if raw_clock() > words.b.raw + Writer::PLAN_NS {
                 // Too late, if this process had no processor meanwhile: then once more.
                 let next = course(words.b, words.epoch + 1);
                 words = if writer.publish(&next).is_ok() { next } else { words };
@@ -266,6 +266,7 @@ fn time_does_not_fall_where_the_course_turns(
             }
         };
         assert!(status.success(), "{status}");
+        let mut seen = BTreeSet::new();
         for shown in fs::read_to_string(shown)?.lines() {
             if field(shown, STATUS)? != "0" {
                 let time: i64 = field(shown, 0)?.parse()?;
@@ -274,6 +275,8 @@ fn time_does_not_fall_where_the_course_turns(
                 seen.insert(field(shown, EPOCH)?.to_owned());
             }
         }
+        // Those that one process has seen.
+        turns += seen.len().saturating_sub(1);
     }
     Ok(())
 }
