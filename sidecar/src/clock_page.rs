@@ -44,9 +44,11 @@ enum Outcome {
     Waits(u64),
 }
 
-/// What a page states besides the clock.
+/// What matters to a page besides the clock.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
+    /// The latest time that others than the page have shown.
+    shown: Option<i64>,
     epoch: u64,
     members: usize,
     policy: ClockPolicy,
@@ -89,6 +91,7 @@ impl ClockPage {
         let facts = {
             let status = group.status.borrow();
             Facts {
+                shown: None,
                 epoch: status.epoch.0,
                 members: status.members.len(),
                 policy: status.clock,
@@ -96,8 +99,8 @@ impl ClockPage {
             }
         };
         let mut outcome = Outcome::Kept;
-        group.latest.publish(|| {
-            outcome = self.publish(map, &facts);
+        group.latest.publish(self.clock.raw().0, |shown| {
+            outcome = self.publish(map, &Facts { shown, ..facts });
             *self.writer.published()
         });
         match outcome {
@@ -112,7 +115,8 @@ impl ClockPage {
     fn publish(&mut self, map: &ClockMap, facts: &Facts) -> Outcome {
         let now = self.clock.raw().0;
         let rates = Params::from(&facts.policy).rates();
-        let (words, begins_anew) = match plan(map, self.writer.published(), now, rates) {
+        let (words, begins_anew) = match plan(map, self.writer.published(), facts.shown, now, rates)
+        {
             Plan::Keep => return Outcome::Kept,
             Plan::Wait(ns) => {
                 debug!(ns, "the clock page has stated a later time than the group clock shows");
@@ -138,7 +142,7 @@ impl ClockPage {
     }
 
     fn with(&self, words: Words, facts: &Facts, now: u64) -> Words {
-        let Facts { epoch, members, policy, host } = *facts;
+        let Facts { shown: _, epoch, members, policy, host } = *facts;
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         let utc_offset_ns = host.wall.ns.saturating_sub(words.at(now).time_ns);
         let kept = host.kept.filter(|kept| kept.synchronized);

@@ -39,7 +39,7 @@ pub(crate) use probes::ProbeMetrics;
 use conclave_protocols::policy::Policy;
 use prometheus::{Registry, TextEncoder};
 
-use crate::group::Group;
+use crate::group::{Group, TimeNow};
 use definitions::Definitions;
 
 /// The metrics of one sidecar. Cheap to clone.
@@ -114,10 +114,9 @@ impl Metrics {
         let (default, named) = (group.election(), group.named_elections());
         self.elections.observe(&default.borrow(), now);
         self.elections.observe_all(std::iter::once(&default).chain(named.borrow().values()), now);
-        let clock = group.os_clock();
-        let raw = clock.raw().0;
-        let reading = group.group_time().borrow().reading(raw);
-        self.clock.observe(&reading, clock.host_at(raw), &status.borrow().clock);
+        let TimeNow { raw, reading, .. } = group.read_time();
+        let host = group.os_clock().host_at(raw.0);
+        self.clock.observe(&reading, host, &status.borrow().clock);
         self.probes.observe(&group.probed().borrow());
         self.encode()
     }

@@ -140,8 +140,8 @@ fn a_holder_dies_while_all_count(
     Ok(token)
 }
 
-/// A whole pod is killed that holds it, with its application: the one that grants it, where one alone does. Else it is
-/// every other turn the pod that leads.
+/// A whole pod is killed that holds it, with its application: by `Superpeers` the one that grants it, else every other turn
+/// the pod that leads.
 fn a_pod_is_killed_while_the_others_count(
     group: &Group<'_>,
     counter: &Counter<'_>,
@@ -153,9 +153,13 @@ fn a_pod_is_killed_while_the_others_count(
         if leader_dies { group.await_leader()? } else { group.followers()?.swap_remove(0) };
     let mut others = group.pods()?;
     let lock = group.get(&by_turn, "/v1/locks/counter")?;
-    let coordinator = others.iter().find(|pod| lock.body["coordinator"] == pod.name.as_str());
-    let dies = coordinator.cloned().unwrap_or(by_turn);
-    println!("{} is killed, coordinator {}", dies.name, lock.body["coordinator"]);
+    let dies = if lock.text("algorithm")? == SUPERPEERS {
+        let name = lock.text("coordinator")?;
+        let coordinator = others.iter().find(|pod| pod.name == name);
+        coordinator.with_context(|| format!("{name} is no member"))?.clone()
+    } else {
+        by_turn
+    };
     others.retain(|pod| pod.uid != dies.uid);
     let count = || counter.count(&others, counter::LOCKED, EACH);
     let by_force = ["delete", "pod", &dies.name, "--grace-period=0", "--force", "--wait=false"];

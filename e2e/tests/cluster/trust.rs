@@ -26,7 +26,9 @@ fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
         let pods = group.pods()?;
         let held = group.lock(&pods[0], "report", "5s")?;
         group.unlock(&pods[0], &held)?;
-        clocks_of_one_machine_pass_the_audit(&group)?;
+        if cluster.is_ours_or_skip("the audit of clocks that are one") {
+            clocks_of_one_machine_pass_the_audit(&group)?;
+        }
         the_webhook_and_the_command_make_the_same_pod(&cluster, namespace)
     })
 }

@@ -10,7 +10,7 @@ use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, Sta
 pub(super) enum Plan {
     /// The clock was never synchronised: the page stays as it is.
     Keep,
-    /// The page stated a later time, which is too far from the clock to be slewed: it is to state nothing until the clock has
+    /// The page stated a later time, or the API showed one, which is too far from the clock to be slewed: it is to state nothing until the clock has
     /// passed that, in so many nanoseconds, or that would be void.
     Wait(u64),
     /// Too little is known of group time: the page is to state nothing.
@@ -19,8 +19,14 @@ pub(super) enum Plan {
     State { words: Words, begins_anew: bool },
 }
 
-/// What a map is on a page, at a reading of the raw clock.
-pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
+/// What a map is on a page, at a reading of the raw clock. `shown` is the latest time that others than the page have shown.
+pub(super) fn plan(
+    map: &ClockMap,
+    published: &Words,
+    shown: Option<i64>,
+    now: u64,
+    rates: Rates,
+) -> Plan {
     let Some(synced) = map.synced_raw else { return Plan::Keep };
     let latest = synced.saturating_add(VOID_NS).min(map.void_from.saturating_sub(1));
     if now > latest || map.error_ns(now).is_none_or(|error| error > ERROR_MAX_NS) {
@@ -38,7 +44,7 @@ pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) ->
     let is_stated = published.at(now).status != Status::Unknown;
     let followed = is_stated.then(|| words(&followed(map, published, now, rates))).flatten();
     let begins_anew = followed.is_none() && published.status != Stated::Unknown;
-    let seen = published.latest_seen(now).unwrap_or(i64::MIN);
+    let seen = published.latest_seen(now).max(shown).unwrap_or(i64::MIN);
     let anew = || if seen > map.now_ns(now) { None } else { words(&map.shown) };
     let state = |words| Plan::State { words, begins_anew };
     let ahead = u64::try_from(seen.saturating_sub(map.now_ns(now))).unwrap_or(0);

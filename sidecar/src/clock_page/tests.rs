@@ -13,6 +13,11 @@ use super::plan::{ERROR_MAX_NS, VOID_NS};
 use super::*;
 use crate::group::slot;
 
+/// Where nobody has read the time but on the page.
+fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
+    plan::plan(map, published, None, now, rates)
+}
+
 /// Numbers by chance, from a seed (`SplitMix64`).
 struct Chance(u64);
 
@@ -106,7 +111,7 @@ fn synchronised(raw: u64, ns: i64) -> ClockMap {
 
 fn facts(clock: OsClock) -> Facts {
     let policy = ClockPolicy::default();
-    Facts { epoch: 7, members: 3, policy, host: clock.host_at(clock.raw().0) }
+    Facts { shown: None, epoch: 7, members: 3, policy, host: clock.host_at(clock.raw().0) }
 }
 
 fn now_ns() -> (u64, i64) {

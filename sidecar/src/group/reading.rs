@@ -41,10 +41,12 @@ impl Seen {
 }
 
 impl LatestTime {
-    /// Publishes on the clock page while nobody reads here. `publish` returns what the page states then.
-    pub(crate) fn publish(&self, publish: impl FnOnce() -> Words) {
+    /// Publishes on the clock page while nobody reads here. `publish` is given the latest time that was read and that nobody
+    /// may see go back at a reading of the raw clock, and returns what the page states then.
+    pub(crate) fn publish(&self, raw: u64, publish: impl FnOnce(Option<i64>) -> Words) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.page = Some(publish());
+        let read = shown.read.and_then(|seen| seen.at(raw));
+        shown.page = Some(publish(read));
     }
 }
 
@@ -72,8 +74,8 @@ fn by_page(reading: Reading, words: &Words, raw: u64) -> Reading {
     }
 }
 
-/// What is shown in place of a reading. Nothing is known where it is too far from that for a page: it is the time of another
-/// group, and a page states none until this clock has passed it.
+/// What is shown in place of a reading. Nothing is known while it is too far from that for a page: it is the time of another
+/// group.
 fn near(reading: Reading, shown: Reading) -> Reading {
     let is_near = shown.now_ns.abs_diff(reading.now_ns) <= ERROR_MAX_NS;
     if is_near { shown } else { reading.unknown() }

@@ -149,8 +149,8 @@ pub(super) enum ClockState {
     /// What was heard of a clock lately contradicts what is assumed of all, or what was heard before: the bound may
     /// not hold.
     Disrupted,
-    /// It was never compared, another group time may have begun without this member, or the pod's clock page has stated a
-    /// time that is more than 100 ms later.
+    /// It was never compared, another group time may have begun without this member, or this API or the pod's clock page has
+    /// shown a time that is more than 100 ms later.
     Unknown,
 }
 

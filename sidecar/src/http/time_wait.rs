@@ -99,6 +99,9 @@ impl Goal {
     }
 }
 
+/// How soon it is looked whether a clock that is held has passed what was shown before.
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// The first reading that reaches the goal.
 async fn reach(api: &Api, goal: Goal, timeout: Wait) -> Result<TimeNow, Problem> {
     let limit = match timeout {
@@ -145,10 +148,14 @@ async fn watch(api: &Api, goal: Goal) -> Option<TimeNow> {
             Ok(found) => return Some(found),
             Err(left) => left,
         };
+        // Nor that this clock has passed what was shown before.
+        let TimeNow { raw, reading, .. } = api.group.read_time();
+        let is_held = reading.error_ns.is_none() && map.borrow().error_ns(raw.0).is_some();
         tokio::select! {
             change = map.changed() => change.ok()?,
             () = passes(left) => {}
             () = tokio::time::sleep(Duration::from_nanos(disrupted)), if disrupted > 0 => {}
+            () = tokio::time::sleep(AGAIN), if is_held => {}
         }
     }
 }
