@@ -17,24 +17,33 @@ const FAULTS: [(i32, i32, i32); 5] =
 
 #[test]
 fn pages_of_clocks_that_are_off_agree_within_their_errors_through_faults() -> Result<()> {
-    const TEST: &str = "clock-pages";
-    let cluster = &Cluster::from_env()?;
-    if !cluster.is_ours_or_skip(TEST) {
-        return Ok(());
-    }
-    cluster.in_namespace(TEST, |namespace| {
-        product::install(cluster)?;
-        let fault = |(offset_ms, drift_ppm, wander_ppb)| Fault { offset_ms, drift_ppm, wander_ppb };
-        let faults = FAULTS.map(fault);
-        let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &faults)?;
-        await_steps(cluster, &group)?;
+    among("clock-pages", FAULTS, |cluster, group| {
+        await_steps(cluster, group)?;
         let page = |pod: &Pod| Source::of(cluster, pod);
         let watch = Watch::start(group.pods()?.iter().map(page).collect::<Result<_>>()?);
-        let outcome = break_members(cluster, &group);
+        let outcome = break_members(cluster, group);
         let found = watch.end()?;
         show(&found);
         outcome?;
         found.check()
+    })
+}
+
+/// A group of five in a namespace of its own, whose clocks have these faults.
+fn among(
+    test: &str,
+    faults: [(i32, i32, i32); 5],
+    act: impl FnOnce(&Cluster, &Group<'_>) -> Result<()>,
+) -> Result<()> {
+    let cluster = &Cluster::from_env()?;
+    if !cluster.is_ours_or_skip(test) {
+        return Ok(());
+    }
+    cluster.in_namespace(test, |namespace| {
+        product::install(cluster)?;
+        let fault = |(offset_ms, drift_ppm, wander_ppb)| Fault { offset_ms, drift_ppm, wander_ppb };
+        let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &faults.map(fault))?;
+        act(cluster, &group)
     })
 }
 
@@ -50,15 +59,7 @@ const DRIFTS: &str = "shop-4-";
 #[test]
 fn a_raw_clock_that_drifts_more_than_is_assumed_is_noticed_and_a_wall_clock_that_is_off_is_named()
 -> Result<()> {
-    const TEST: &str = "clock-broken";
-    let cluster = &Cluster::from_env()?;
-    if !cluster.is_ours_or_skip(TEST) {
-        return Ok(());
-    }
-    cluster.in_namespace(TEST, |namespace| {
-        product::install(cluster)?;
-        let fault = |(offset_ms, drift_ppm, wander_ppb)| Fault { offset_ms, drift_ppm, wander_ppb };
-        let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &BROKEN.map(fault))?;
+    among("clock-broken", BROKEN, |cluster, group| {
         let leader = group.await_leader()?;
         if leader.name.starts_with(DRIFTS) {
             // Nobody would know group time.
@@ -67,7 +68,7 @@ fn a_raw_clock_that_drifts_more_than_is_assumed_is_noticed_and_a_wall_clock_that
         }
         let pods = group.pods()?;
         wait::until("what is said of both", SOON, || {
-            pods.iter().try_for_each(|pod| sees_what_is_broken(&group, pod))
+            pods.iter().try_for_each(|pod| sees_what_is_broken(group, pod))
         })
     })
 }

@@ -10,8 +10,8 @@ use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, Sta
 pub(super) enum Plan {
     /// The clock was never synchronised: the page stays as it is.
     Keep,
-    /// The page stated a later time, or the API showed one, which is too far from the clock to be slewed: it is to state nothing until the clock has
-    /// passed that, in so many nanoseconds, or that would be void.
+    /// The page stated a later time, or the API showed one, which is too far from the clock to be slewed: it is to state
+    /// nothing until the clock has passed that, in so many nanoseconds, or that would be void.
     Wait(u64),
     /// Too little is known of group time: the page is to state nothing.
     Nothing,

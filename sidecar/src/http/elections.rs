@@ -156,7 +156,8 @@ struct LastElectionView {
 }
 
 /// Messages of the next election by the formula of the textbook, of all members together, among those that may be elected
-/// now: of the group's leader after the present one has died, or of another election among all candidates but its leader.
+/// now: of the group's leader after the present one has died, at worst with what is sent to that one, or of another election
+/// among all candidates but its leader.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[schema(as = ElectionCost)]
 struct ExpectedView {

@@ -36,7 +36,7 @@ impl ElectionMetrics {
             messages_expected: define.counts(
                 "conclave_election_messages_expected",
                 "Messages of the next election by the formula of the textbook, of all members, among those that may be elected \
-                 now.",
+                 now. The worst case of the group's leader has what is sent to the dead one.",
                 &["election", "algorithm", "case"],
             ),
             leading: define.counts(
