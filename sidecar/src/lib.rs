@@ -16,6 +16,7 @@ pub mod group;
 pub mod http;
 pub mod identity;
 pub mod kubernetes;
+mod lazy_sleep;
 pub mod lease;
 pub(crate) mod links;
 pub mod locks;

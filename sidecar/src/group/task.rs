@@ -5,9 +5,11 @@
 //! in any order.
 
 pub(crate) mod ballots;
+mod others;
 pub(crate) mod steps;
 mod surroundings;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use conclave_protocols::clock::ClockMap;
@@ -19,11 +21,12 @@ use conclave_protocols::trace::Recorder;
 use conclave_protocols::{Incarnation, LockName, PodUid, register};
 use futures::future::join;
 use tokio::sync::{mpsc, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug_span, warn};
 
 use self::ballots::BallotStep;
+use self::others::{Happened, Others};
 use self::steps::Step;
 use super::Request;
 use super::believers::Notified;
@@ -31,13 +34,13 @@ use super::candidacies::Candidacies;
 use super::node::{Arrival, Moment, PodNode};
 use super::publish::Publisher;
 use super::slot::Slot;
-use super::timers::sleep_until;
 use crate::application::Application;
-use crate::lease::{LeaseWays, Leases, News};
+use crate::lazy_sleep::LazySleep;
+use crate::lease::{LeaseWays, Leases};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::{PeerFigures, Probed, Probes};
+use crate::probes::Probes;
 use crate::register::{Register, Sight};
 use crate::telemetry::PATH;
 use crate::wire::Payload;
@@ -166,11 +169,12 @@ impl Slot {
         // The member is to hear of it first of all.
         let mut detection = beginning.detection;
         detection.mark_changed();
-        let sources = Sources {
-            asked: &mut self.asked,
+        let believers = self.believers.watch();
+        let sources =
+            Sources { asked: &mut self.asked, inbox: beginning.inbox, notified: believers.clone() };
+        let others = Others {
             answered,
             of_leases,
-            inbox: beginning.inbox,
             policies: beginning.policies,
             detection,
             status,
@@ -178,103 +182,59 @@ impl Slot {
             sight: beginning.sight,
             dead: beginning.dead,
             application,
-            believers: self.believers.watch(),
+            believers,
             probed: self.probed.subscribe(),
+            ticks: others::ticks(),
+            end,
+            ends: false,
         };
-        self.drained = Task { node, process }.run(sources, end, self.drained).await;
+        self.drained = Task { node, process }.run(sources, others, self.drained).await;
         self.publisher.ended();
     }
 }
 
+/// Where most of what a node serves comes from.
 struct Sources<'a> {
     asked: &'a mut mpsc::Receiver<Request>,
-    answered: mpsc::Receiver<register::Message>,
-    of_leases: mpsc::Receiver<News>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
-    policies: watch::Receiver<Option<Policy>>,
-    detection: watch::Receiver<Stated>,
-    status: watch::Receiver<StatusEpoch>,
-    found: watch::Receiver<Option<Vec<MemberInfo>>>,
-    sight: watch::Receiver<Sight>,
-    dead: mpsc::Receiver<Incarnation>,
-    application: watch::Receiver<Application>,
-    believers: watch::Receiver<Notified>,
-    probed: watch::Receiver<Probed>,
+    /// What was reported to applications by now.
+    notified: watch::Receiver<Notified>,
 }
 
 impl Task<'_> {
     /// `drained`: the pod was about to end before. Whether it is afterwards.
-    async fn run(
-        mut self,
-        mut sources: Sources<'_>,
-        end: CancellationToken,
-        mut drained: bool,
-    ) -> bool {
+    async fn run(mut self, sources: Sources<'_>, others: Others, mut drained: bool) -> bool {
+        let Sources { asked, mut inbox, notified } = sources;
         self.node.start(self.process.moment(), &mut self.process);
         if drained {
             let drain = Arrival::Request(Request::Drain);
             self.node.handle(self.process.moment(), drain, &mut self.process);
         }
-        let mut leaving = false;
-        let mut links = tokio::time::interval(LINKS);
-        links.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sleep = LazySleep::new();
+        // It goes on while requests and messages come and go: to wait for so many anew each time costs more than
+        // to serve them.
+        let mut other = pin!(others.next());
         while !self.node.has_left() {
-            let due = self.node.next_due();
+            let next =
+                self.node.next_due().map(|due| Instant::now() + self.process.clock.until(due));
             let arrival = tokio::select! {
-                () = end.cancelled(), if !leaving => {
-                    leaving = true;
-                    Arrival::End
-                }
-                () = sleep_until(self.process.clock, due) => Arrival::Nothing,
-                _ = links.tick() => {
-                    self.process.show_links();
-                    Arrival::Nothing
-                }
-                Some(answer) = sources.answered.recv() => Arrival::Register(answer),
-                Some(news) = sources.of_leases.recv() => Arrival::Lease(news),
-                Some((from, payload)) = sources.inbox.recv() => Arrival::Payload(from, payload),
-                Some(request) = sources.asked.recv() => {
+                () = sleep.until(next.unwrap_or_else(Instant::now)), if next.is_some() => Arrival::Nothing,
+                Some((from, payload)) = inbox.recv() => Arrival::Payload(from, payload),
+                Some(request) = asked.recv() => {
                     drained |= matches!(request, Request::Drain);
                     Arrival::Request(request)
                 }
-                Ok(()) = sources.policies.changed() => {
-                    if let Some(policy) = sources.policies.borrow_and_update().clone() {
-                        Arrival::Command(Command::Policy(Box::new(policy)))
-                    } else {
-                        warn!("the Conclave of this group was deleted: the group is dissolved");
-                        Arrival::End
-                    }
+                (others, happened) = &mut other => {
+                    other.set(others.next());
+                    self.process.arrival(happened)
                 }
-                Ok(()) = sources.detection.changed() => {
-                    Arrival::Command(Command::Detection(*sources.detection.borrow_and_update()))
-                }
-                Ok(()) = sources.status.changed() => {
-                    Arrival::Command(Command::Status(*sources.status.borrow_and_update()))
-                }
-                Ok(()) = sources.found.changed() => {
-                    let found = sources.found.borrow_and_update().clone();
-                    self.process.found(found)
-                }
-                Ok(()) = sources.sight.changed() => Arrival::Command(Command::Look),
-                Ok(()) = sources.believers.changed() => {
-                    Arrival::Notified(*sources.believers.borrow_and_update())
-                }
-                Ok(()) = sources.application.changed() => {
-                    Arrival::Application(*sources.application.borrow_and_update())
-                }
-                Ok(()) = sources.probed.changed() => {
-                    let figures = sources.probed.borrow_and_update();
-                    let of = |one: &PeerFigures| (one.peer.incarnation, one.relation);
-                    Arrival::Relations(figures.peers.iter().map(of).collect())
-                }
-                Some(dead) = sources.dead.recv() => Arrival::Command(Command::Evidence(dead)),
             };
             let at = self.process.moment();
             if let Some(due) = self.node.next_due() {
                 self.process.note_pause(at.now - due);
             }
             let step = debug_span!(target: PATH, "step", of = arrival.name());
-            self.node.knows_of(*sources.believers.borrow());
+            self.node.knows_of(*notified.borrow());
             let cost = &self.process.metrics.probes.cost;
             let cost = self.node.is_for_clock(at.now, &arrival).then(|| cost.clone());
             let handle = || self.node.handle(at, arrival, &mut self.process);
@@ -312,17 +272,26 @@ impl Process<'_> {
         self.publisher.connected(|peer| self.links.is_open(peer));
     }
 
-    /// Discovery found these, or is over.
-    fn found(&mut self, found: Option<Vec<MemberInfo>>) -> Arrival {
-        let Some(peers) = found else {
-            self.peers.clear();
-            return Arrival::Nothing;
-        };
-        for info in &peers {
-            self.links.meet(info);
+    /// What a node is to serve of it.
+    fn arrival(&mut self, happened: Happened) -> Arrival {
+        match happened {
+            Happened::Arrival(arrival) => *arrival,
+            Happened::Tick => {
+                self.show_links();
+                Arrival::Nothing
+            }
+            Happened::Found(None) => {
+                self.peers.clear();
+                Arrival::Nothing
+            }
+            Happened::Found(Some(peers)) => {
+                for info in &peers {
+                    self.links.meet(info);
+                }
+                self.peers.clone_from(&peers);
+                Arrival::Command(Command::Peers(peers))
+            }
         }
-        self.peers.clone_from(&peers);
-        Arrival::Command(Command::Peers(peers))
     }
 }
 
@@ -331,9 +300,6 @@ const NOTICEABLE: Duration = Duration::from_millis(50);
 
 /// A pause that costs a leader its leader lease, or nearly.
 const LONG: Duration = Duration::from_secs(1);
-
-/// How often it is shown to whom links are open.
-const LINKS: Duration = Duration::from_secs(1);
 
 /// How long calls for Leases may take that a member makes as it leaves.
 const LAST_CALLS: Duration = Duration::from_secs(1);

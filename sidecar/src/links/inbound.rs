@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -19,6 +20,7 @@ use super::outbound::IDLE;
 use super::relays::{alone, pass_on};
 use super::secure::{self, Connection, Refusal, Secure};
 use super::sessions::{Sessions, Turn};
+use crate::lazy_sleep::LazySleep;
 use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection, Relay};
 
 /// How long a peer may take to say who it is.
@@ -298,19 +300,21 @@ impl Inbound {
         turn: Turn,
         mut connection: Connection<S>,
     ) -> Result<(), InboundError> {
-        let mut cuts = self.local.cuts.clone();
-        let mut owed = Owed::default();
+        let mut over = pin!(self.over(from, &turn, connection.ends));
+        let (mut owed, mut sleep) = (Owed::default(), LazySleep::new());
         loop {
+            let is_late = owed.messages > 0;
+            let due = if is_late { owed.since + LATE } else { Instant::now() + SILENCE };
             let bytes = tokio::select! {
                 bytes = connection.frames.next() => bytes,
-                () = sleep_until(owed.since + LATE), if owed.messages > 0 => {
+                () = sleep.until(due) => {
+                    if !is_late {
+                        return Err(InboundError::Silence);
+                    }
                     say(&mut connection, &owed.take()).await?;
                     continue;
                 }
-                () = turn.is_over() => return Ok(()),
-                () = sleep(SILENCE) => return Err(InboundError::Silence),
-                () = sleep_until(connection.ends) => return Err(InboundError::Ended),
-                () = cuts.until_from(from.pod) => return Err(InboundError::Cut),
+                over = &mut over => return over,
             };
             let Some(bytes) = bytes else { return Ok(()) };
             let bytes = bytes?;
@@ -318,6 +322,7 @@ impl Inbound {
             let Frame::Data { number, payload } = Frame::decode(&bytes)? else { return Ok(()) };
             // The place comes first, so that a message that was noted is handed on in that moment.
             let place = tokio::select! {
+                biased;
                 place = self.inbox.reserve() => place,
                 () = turn.is_over() => return Ok(()),
             };
@@ -335,6 +340,21 @@ impl Inbound {
             if owed.messages >= MANY {
                 say(&mut connection, &owed.take()).await?;
             }
+        }
+    }
+
+    /// Waits until the connection is over, whatever arrives on it.
+    async fn over(
+        &self,
+        from: Incarnation,
+        turn: &Turn,
+        ends: Instant,
+    ) -> Result<(), InboundError> {
+        let mut cuts = self.local.cuts.clone();
+        tokio::select! {
+            () = turn.is_over() => Ok(()),
+            () = sleep_until(ends) => Err(InboundError::Ended),
+            () = cuts.until_from(from.pod) => Err(InboundError::Cut),
         }
     }
 }

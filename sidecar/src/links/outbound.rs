@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tracing::debug;
 use super::relays::{Line, reach};
 use super::secure::{self, Refusal, Secure};
 use super::{Link, Local};
+use crate::lazy_sleep::LazySleep;
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
@@ -68,6 +70,13 @@ enum End {
     Final,
     /// It broke.
     Broken(io::Error),
+}
+
+/// A connection is over.
+struct Over {
+    why: &'static str,
+    /// There is to be another one though there is nothing to send.
+    greets: bool,
 }
 
 /// Opens a link. It ends when nobody holds the sender any more, when the peer says that it is
@@ -243,20 +252,19 @@ impl Outbound {
                 return End::Broken(error);
             }
         }
-        let (mut cuts, mut nearer) = (self.local.cuts.clone(), self.local.cuts.clone());
-        let next = self.way.map_or(self.hello.to, |way| way.by);
-        let lacks_key = Arc::clone(&self.lacks_key);
-        let ends = connection.ends;
-        let mut heard = Instant::now();
+        let mut over = pin!(self.over(connection.ends));
+        let (mut heard, mut sleep) = (Instant::now(), LazySleep::new());
         loop {
             if self.kept.len() > UNACKNOWLEDGED {
                 return End::Final;
             }
+            let now = Instant::now();
+            let silent = if self.kept.is_empty() { now + IDLE } else { heard + SILENCE };
             tokio::select! {
                 payload = self.queue.recv() => {
                     let Some(payload) = payload else { return End::Final };
                     if self.kept.is_empty() {
-                        heard = Instant::now();
+                        heard = now;
                     }
                     self.keep(payload.clone());
                     let frame = Frame::Data { number: self.last, payload };
@@ -272,22 +280,43 @@ impl Outbound {
                     Ok(_) => return End::Broken(io::ErrorKind::InvalidData.into()),
                     Err(error) => return End::Broken(error),
                 },
-                () = sleep_until(heard + SILENCE), if !self.kept.is_empty() => {
-                    return End::Broken(io::ErrorKind::TimedOut.into());
+                () = sleep.until(silent) => {
+                    let is_idle = self.kept.is_empty();
+                    let error = io::ErrorKind::TimedOut.into();
+                    return if is_idle { End::Final } else { End::Broken(error) };
                 }
-                () = tokio::time::sleep(IDLE), if self.kept.is_empty() => return End::Final,
-                () = lacks_key.notified() => {
+                over = &mut over => {
+                    self.greets |= over.greets;
+                    return End::Broken(io::Error::other(over.why));
+                }
+            }
+        }
+    }
+
+    /// Waits until the connection is over, whatever is sent on it: one future for as long as it lasts, since to make
+    /// these anew for each message costs as much as to send it.
+    fn over(&self, ends: Instant) -> impl Future<Output = Over> + Send + 'static {
+        let (local, lacks_key) = (self.local.clone(), Arc::clone(&self.lacks_key));
+        let to = self.hello.to;
+        let next = self.way.map_or(to, |way| way.by);
+        async move {
+            let (mut cuts, mut nearer) = (local.cuts.clone(), local.cuts.clone());
+            let lacks_key = async {
+                loop {
+                    lacks_key.notified().await;
                     // The connection may have brought it since it was missed.
-                    if !self.has_key() {
-                        self.greets = true;
-                        return End::Broken(io::Error::other("another key is wanted"));
+                    if local.keys.ours(to).is_none() {
+                        return;
                     }
                 }
+            };
+            tokio::select! {
+                () = lacks_key => Over { why: "another key is wanted", greets: true },
                 () = sleep_until(ends) => {
-                    return End::Broken(io::Error::other("the peer's certificate has ended"));
+                    Over { why: "the peer's certificate has ended", greets: false }
                 }
-                () = cuts.until_from(self.hello.to.pod) => return End::Broken(cut_off()),
-                () = nearer.until_from(next.pod) => return End::Broken(cut_off()),
+                () = cuts.until_from(to.pod) => Over { why: CUT_OFF, greets: false },
+                () = nearer.until_from(next.pod) => Over { why: CUT_OFF, greets: false },
             }
         }
     }
@@ -344,8 +373,10 @@ pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 fn cut_off() -> io::Error {
-    io::Error::other("cut off")
+    io::Error::other(CUT_OFF)
 }
+
+const CUT_OFF: &str = "cut off";
 
 fn reason(rejection: Rejection) -> &'static str {
     match rejection {
