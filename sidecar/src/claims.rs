@@ -5,6 +5,7 @@
 //! a check read the same value.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_protocols::member::message::Metadata;
@@ -17,7 +18,7 @@ use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 /// One that the sidecar draws begins with its maker, so that a claim of an earlier process is recognised as lost,
 /// and a claim of another member as none of this one's.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ClaimId(String);
+pub struct ClaimId(Arc<str>);
 
 /// Why a text is no claim id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -58,14 +59,14 @@ impl TryFrom<String> for ClaimId {
         if !fits || [".", ".."].contains(&id.as_str()) {
             return Err(ClaimIdError);
         }
-        Ok(Self(id))
+        Ok(Self(id.into()))
     }
 }
 
 impl ClaimId {
     /// The name that a process gives its claim of that number.
     pub(crate) fn draw(Maker { pod, run }: Maker, number: u64) -> Self {
-        Self(format!("{pod:08x}{run:014x}-{number}"))
+        Self(format!("{pod:08x}{run:014x}-{number}").into())
     }
 
     /// Who drew it; nothing if a client chose it.

@@ -69,7 +69,7 @@ pub(crate) enum Request {
     Ask(Ask, oneshot::Sender<Result<Asked, AskError>>),
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
-    Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
+    Release(LockName, ClaimId, oneshot::Sender<Result<(), ClaimError>>),
     /// About an election.
     Election(String, ElectionRequest),
     /// Show locks.
@@ -122,7 +122,7 @@ impl Group {
 
     /// Gives a claim back, or gives it up. Done again it does nothing; a claim that was lost or
     /// refused before says so.
-    pub async fn release(&self, lock: LockName, claim: ClaimId) -> Result<Claim, ClaimError> {
+    pub async fn release(&self, lock: LockName, claim: ClaimId) -> Result<(), ClaimError> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Release(lock, claim, reply);
         self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;

@@ -52,8 +52,9 @@ async fn play(mut double: Double) {
             Request::Find(lock, id, reply) => {
                 drop(reply.send(found(lock, id).map(|claim| notified.tell(claim))));
             }
-            Request::Renew(lock, id, _, reply) | Request::Release(lock, id, reply) => {
-                drop(reply.send(found(lock, id)));
+            Request::Renew(lock, id, _, reply) => drop(reply.send(found(lock, id))),
+            Request::Release(lock, id, reply) => {
+                drop(reply.send(found(lock, id).map(drop)));
             }
             Request::Locks(_, reply) => drop(reply.send(Ok(Locks::default()))),
             Request::Claims(reply) => drop(reply.send(Vec::new())),

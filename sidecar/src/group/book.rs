@@ -6,6 +6,7 @@
 //! share, however many of them a member has, and no member keeps the others waiting for longer than a turn.
 
 mod arbiter;
+mod ended;
 mod ending;
 mod entry;
 mod lock_events;
@@ -20,10 +21,11 @@ use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
+use self::ended::Ended;
 use self::entry::{ClaimEntry, Extended};
 use super::Asked;
 use crate::claims::{
-    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Maker, Refusal, Wait,
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, Maker, Refusal,
 };
 use crate::metrics::LockMetrics;
 
@@ -38,21 +40,8 @@ pub(super) enum Intent {
     Pass(LockName, Note),
 }
 
-/// When something about a claim is due.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum Due {
-    /// It has waited long enough.
-    Wait,
-    /// The application should have renewed it.
-    Ttl,
-    /// It has held long enough.
-    MaxHold,
-    /// Its lease should have been extended by now.
-    Jeopardy,
-}
-
-/// A timer of a claim: to set, or to clear.
-pub(super) type ClaimTimer = ((LockName, ClaimId, Due), Option<LocalTime>);
+/// The timer of a claim, which has one at a time: to set, or to clear.
+pub(super) type ClaimTimer = ((LockName, ClaimId), Option<LocalTime>);
 
 /// All claims.
 pub(super) struct Book {
@@ -61,13 +50,13 @@ pub(super) struct Book {
     /// What the member goes by.
     arbiter: Arbiter,
     locks: BTreeMap<LockName, Line>,
-    claims: BTreeMap<(LockName, ClaimId), ClaimEntry>,
-    /// Those that hold and that somebody may watch.
-    watched: BTreeSet<(LockName, ClaimId)>,
+    /// How many claims wait or hold.
+    open: usize,
+    /// The locks whose holder somebody may watch.
+    watched: BTreeSet<LockName>,
     /// What extends all that holds.
     lease: Extended,
-    /// Claims that have ended, the oldest first, and when.
-    ended: VecDeque<(LocalTime, LockName, ClaimId)>,
+    ended: Ended,
     drawn: u64,
     metrics: LockMetrics,
     /// Nothing is newly granted before, as far as is known.
@@ -83,8 +72,8 @@ pub(super) struct Book {
 /// The claims on one lock.
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<ClaimId>,
-    holding: Option<ClaimId>,
+    waiting: VecDeque<ClaimEntry>,
+    holding: Option<ClaimEntry>,
     /// The member has been asked to enter and not to leave.
     asked: bool,
     /// How many more claims this turn of the member serves: the first in line.
@@ -101,20 +90,33 @@ impl Line {
         self.turn = if self.turn == 0 { self.waiting.len() } else { self.turn - 1 };
     }
 
+    /// A claim that waits or holds.
+    fn find(&mut self, id: &ClaimId) -> Option<&mut ClaimEntry> {
+        self.entries_mut().find(|entry| entry.id() == id)
+    }
+
+    /// The claim that holds, and those that wait, the first in line first.
+    fn entries(&self) -> impl Iterator<Item = &ClaimEntry> {
+        self.holding.iter().chain(&self.waiting)
+    }
+
+    fn entries_mut(&mut self) -> impl Iterator<Item = &mut ClaimEntry> {
+        self.holding.iter_mut().chain(&mut self.waiting)
+    }
+
+    /// Whether the members that could grant it were heard of since this one asked.
+    fn was_answered(&self) -> bool {
+        self.heard || self.holding.is_some()
+    }
+
     /// The member is not to enter, nor in the lock.
     fn end_turn(&mut self) {
         (self.asked, self.turn) = (false, 0);
     }
 }
 
-/// How long an ended claim is remembered, and how many of them.
-const MEMORY: (Duration, usize) = (Duration::from_mins(10), 10_000);
-
 /// Claims that wait for one lock, and claims in all.
 const LIMITS: (usize, usize) = (1_000, 10_000);
-
-/// Without an answer of anybody who could grant, a claim that does not wait is refused after that.
-const TRY: Duration = Duration::from_secs(3);
 
 impl Book {
     pub(super) fn new(pod: &str, me: Incarnation, metrics: LockMetrics) -> Self {
@@ -124,10 +126,10 @@ impl Book {
             me: me.into(),
             arbiter: Arbiter::Quorum,
             locks: BTreeMap::new(),
-            claims: BTreeMap::new(),
+            open: 0,
             watched: BTreeSet::new(),
             lease: Extended::default(),
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             drawn: 0,
             metrics,
             grace_until: None,
@@ -144,49 +146,40 @@ impl Book {
         ask: Ask,
         policy: &Policy,
     ) -> Result<Asked, AskError> {
-        self.forget(now);
+        self.ended.forget(now);
         let of_lock = policy.for_lock(ask.lock.as_str()).ok_or(AskError::NotAllowed)?;
         let id = match &ask.claim {
             Some(id) => id.clone(),
             None => self.draw(),
         };
-        let key = (ask.lock.clone(), id.clone());
-        if self.claims.contains_key(&key) {
-            self.show(now, &key);
-        }
-        if let Some(entry) = self.claims.get(&key) {
+        if let Some(entry) = self.show(now, &ask.lock, &id) {
             return entry.repeat(&ask);
+        }
+        if let Some(claim) = self.ended.find(&ask.lock, &id) {
+            return Err(AskError::Ended(Box::new(claim.clone())));
         }
         let line = self.locks.get(&ask.lock);
         if line.is_some_and(|line| line.waiting.len() >= LIMITS.0) {
             return Err(AskError::Full { what: "claims that wait for this lock", limit: LIMITS.0 });
         }
-        if self.claims.len() - self.ended.len() >= LIMITS.1 {
+        if self.open >= LIMITS.1 {
             return Err(AskError::Full { what: "claims of this pod", limit: LIMITS.1 });
         }
         if self.group_is_full {
             let what = "locks that the group's members hold and wait for";
             return Err(AskError::Full { what, limit: GROUP_MAX });
         }
-        let entry = ClaimEntry::new(now, id.clone(), ask, &self.pod, of_lock, self.arbiter);
+        let lock = ask.lock.clone();
+        let entry = ClaimEntry::new(now, id, ask, &self.pod, of_lock, self.arbiter);
         let claim = entry.watch();
-        let (lock, wait) = (key.0.clone(), entry.wait());
-        self.claims.insert(key, entry);
-        self.queue(now, &lock, &id, wait);
+        self.queue(now, &lock, entry);
         Ok(Asked { created: true, claim })
     }
 
     /// The claims that wait or hold.
     pub(super) fn claims(&mut self, now: LocalTime) -> Vec<watch::Receiver<Claim>> {
-        for key in self.holding() {
-            self.bring_up_to_date(now, &key);
-        }
-        let claims = &self.claims;
-        let open = self.locks.iter().flat_map(|(lock, line)| {
-            let ids = line.holding.iter().chain(&line.waiting);
-            ids.filter_map(move |id| claims.get(&(lock.clone(), id.clone())))
-        });
-        open.map(ClaimEntry::watch).collect()
+        self.bring_all_up_to_date(now);
+        self.locks.values().flat_map(Line::entries).map(ClaimEntry::watch).collect()
     }
 
     /// An id that begins with this process.
@@ -195,26 +188,23 @@ impl Book {
         ClaimId::draw(self.me, self.drawn)
     }
 
-    fn queue(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, wait: Wait) {
+    fn queue(&mut self, now: LocalTime, lock: &LockName, entry: ClaimEntry) {
+        let (id, tries, due) = (entry.id().clone(), entry.only_tries(), entry.due());
         let line = self.locks.entry(lock.clone()).or_default();
-        line.waiting.push_back(id.clone());
+        line.waiting.push_back(entry);
+        self.open += 1;
         self.metrics.waiters.inc();
         let others = line.holding.is_some() || line.waiting.len() > 1;
         self.count_locks();
-        let at = match wait {
-            Wait::For(Duration::ZERO) => Some(now.after(TRY)),
-            Wait::For(wait) => Some(now.after(wait)),
-            Wait::Forever => None,
-        };
-        self.timers.push(((lock.clone(), id.clone(), Due::Wait), at));
-        if wait == Wait::For(Duration::ZERO) {
-            let long = self.grace_for(now, lock).filter(|until| *until > now.after(TRY));
+        self.timers.push(((lock.clone(), id.clone()), due));
+        if tries {
+            let long = self.grace_for(now, lock).filter(|until| Some(*until) > due);
             if let Some(until) = long {
-                return self.refuse(now, lock, id, Refusal::GracePeriod { until });
+                return self.refuse(now, lock, &id, Refusal::GracePeriod { until });
             }
             if others {
                 let holder = self.holder(now, lock);
-                return self.refuse(now, lock, id, Refusal::Held { holder });
+                return self.refuse(now, lock, &id, Refusal::Held { holder });
             }
         }
         self.show_waiting(now, lock);
@@ -253,8 +243,7 @@ impl Book {
 
     /// On whose behalf the member is to enter next.
     fn next_in_line(&self, lock: &LockName) -> Option<Note> {
-        let first = self.locks.get(lock)?.waiting.front()?;
-        Some(self.claims.get(&(lock.clone(), first.clone()))?.note())
+        Some(self.locks.get(lock)?.waiting.front()?.note())
     }
 
     /// Makes the member go on with its turn; or leave a lock, and ask again if claims wait.
@@ -273,70 +262,79 @@ impl Book {
         self.tidy(lock);
     }
 
-    /// Tells all that wait for a lock who holds it.
+    /// Shows all that wait for a lock its holder.
     fn show_waiting(&mut self, now: LocalTime, lock: &LockName) {
+        if self.locks.get(lock).is_none_or(|line| line.waiting.is_empty()) {
+            return;
+        }
         let holder = self.holder(now, lock);
-        let Some(line) = self.locks.get(lock) else { return };
-        let heard = line.heard || line.holding.is_some();
-        for id in &line.waiting {
-            if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
-                entry.show(ClaimState::Waiting { holder: holder.clone(), heard });
-            }
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        let heard = line.was_answered();
+        for entry in &mut line.waiting {
+            entry.show(ClaimState::Waiting { holder: holder.clone(), heard });
         }
     }
 
-    /// Who holds a lock, as far as this member knows: a claim of its own, or somebody elsewhere.
+    /// The holder of a lock, as far as this member knows: a claim of its own, or another member.
     fn holder(&self, now: LocalTime, lock: &LockName) -> Option<Holder> {
         let line = self.locks.get(lock)?;
         match &line.holding {
-            Some(id) => {
-                let entry = self.claims.get(&(lock.clone(), id.clone()))?;
-                Some(entry.as_holder(now, &self.pod))
-            }
+            Some(entry) => Some(entry.as_holder(now, &self.pod)),
             None => line.holder.clone(),
         }
     }
 
     /// Something about a claim is due.
-    pub(super) fn on_due(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, due: Due) {
-        match due {
-            Due::Wait => {
-                let heard = self.locks.get(lock).is_some_and(|l| l.heard || l.holding.is_some());
-                let holder = self.holder(now, lock);
-                let refusal = match self.grace_for(now, lock) {
-                    Some(until) => Refusal::GracePeriod { until },
-                    None if heard => Refusal::WaitTimeout { holder },
-                    None => Refusal::NoQuorum,
-                };
-                self.refuse(now, lock, id, refusal);
-            }
-            Due::Ttl => self.cut_short(now, lock, id, LostReason::TtlExpired),
-            Due::MaxHold => self.cut_short(now, lock, id, LostReason::MaxHold),
-            Due::Jeopardy => self.go_on_watching(now, &(lock.clone(), id.clone())),
+    pub(super) fn on_due(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        if line.holding.as_ref().is_some_and(|entry| entry.id() == id) {
+            return self.on_hold_due(now, lock);
+        }
+        let heard = line.was_answered();
+        let refusal = match self.grace_for(now, lock) {
+            Some(until) => Refusal::GracePeriod { until },
+            None if heard => Refusal::WaitTimeout { holder: self.holder(now, lock) },
+            None => Refusal::NoQuorum,
+        };
+        self.refuse(now, lock, id, refusal);
+    }
+
+    fn on_hold_due(&mut self, now: LocalTime, lock: &LockName) {
+        let Some(entry) = self.holding(lock) else { return };
+        if let Some(reason) = entry.is_cut_short(now) {
+            return self.cut_short(now, lock, reason);
+        }
+        entry.ignore_jeopardy();
+        self.set_timer(lock);
+        self.go_on_watching(now, lock);
+    }
+
+    /// Sets the timer of the claim that holds a lock.
+    fn set_timer(&mut self, lock: &LockName) {
+        let holding = self.locks.get(lock).and_then(|line| line.holding.as_ref());
+        if let Some(entry) = holding {
+            self.timers.push(((lock.clone(), entry.id().clone()), entry.due()));
         }
     }
 
     /// Refuses a claim that waits.
     fn refuse(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, refusal: Refusal) {
-        if self.stop_waiting(lock, id) {
-            self.end(now, lock, id, ClaimState::Refused(refusal), true);
+        if let Some(entry) = self.stop_waiting(lock, id) {
+            self.end(now, lock, entry, ClaimState::Refused(refusal));
             self.withdraw_if_nobody_waits(lock);
         }
     }
 
-    /// Takes a claim out of the line. False if it does not stand in it.
-    fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> bool {
-        let Some(line) = self.locks.get_mut(lock) else { return false };
-        self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        let Some(place) = line.waiting.iter().position(|waiting| waiting == id) else {
-            return false;
-        };
-        line.waiting.remove(place);
+    /// Takes a claim out of the line, if it stands in it.
+    fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> Option<ClaimEntry> {
+        let line = self.locks.get_mut(lock)?;
+        let place = line.waiting.iter().position(|waiting| waiting.id() == id)?;
+        let entry = line.waiting.remove(place)?;
         if place < line.turn {
             line.turn -= 1;
         }
         self.metrics.waiters.dec();
-        true
+        Some(entry)
     }
 
     fn withdraw_if_nobody_waits(&mut self, lock: &LockName) {
@@ -353,12 +351,15 @@ impl Book {
         lock: &LockName,
         id: &ClaimId,
     ) -> Result<watch::Receiver<Claim>, ClaimError> {
-        let key = (lock.clone(), id.clone());
-        self.show(now, &key);
-        match self.claims.get(&key) {
+        match self.show(now, lock, id) {
             Some(entry) => Ok(entry.watch()),
-            None => Err(ClaimError::unknown(id, self.me)),
+            None => self.ended(lock, id).map(|claim| watch::channel(claim.clone()).1),
         }
+    }
+
+    /// A claim that has ended, as long as it is remembered.
+    fn ended(&self, lock: &LockName, id: &ClaimId) -> Result<&Claim, ClaimError> {
+        self.ended.find(lock, id).ok_or_else(|| ClaimError::unknown(id, self.me))
     }
 
     /// The application renews a claim.
@@ -369,13 +370,11 @@ impl Book {
         id: &ClaimId,
         ttl: Option<Duration>,
     ) -> Result<Claim, ClaimError> {
-        self.find(now, lock, id)?;
-        let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else {
-            return Err(ClaimError::NotFound);
+        let Some(entry) = self.show(now, lock, id) else {
+            return Err(ClaimError::Ended(Box::new(self.ended(lock, id)?.clone())));
         };
-        let at = entry.renew(now, ttl)?;
-        let claim = entry.watch().borrow().clone();
-        self.timers.push(((lock.clone(), id.clone(), Due::Ttl), at));
+        let claim = entry.renew(now, ttl)?;
+        self.set_timer(lock);
         Ok(claim)
     }
 
@@ -389,18 +388,6 @@ impl Book {
 
     fn count_locks(&self) {
         self.metrics.wanted.set(i64::try_from(self.locks.len()).unwrap_or(i64::MAX));
-    }
-
-    /// Forgets claims that ended long ago, and the oldest if they are too many.
-    fn forget(&mut self, now: LocalTime) {
-        while let Some((at, _, _)) = self.ended.front() {
-            if now - *at < MEMORY.0 && self.ended.len() <= MEMORY.1 {
-                return;
-            }
-            if let Some((_, lock, id)) = self.ended.pop_front() {
-                self.claims.remove(&(lock, id));
-            }
-        }
     }
 }
 

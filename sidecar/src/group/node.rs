@@ -36,7 +36,7 @@ use self::time::GroupTime;
 pub(in crate::group) use self::time::Relations;
 use super::Request;
 use super::believers::Notified;
-use super::book::{Book, Due, Intent};
+use super::book::{Book, Intent};
 use super::candidacies::Candidacies;
 use super::timers::PodTimers;
 use crate::application::Application;
@@ -149,7 +149,7 @@ pub(super) enum Ending {
 enum PodTimer {
     Member(member::Timer),
     Clock(clock::AnyTimer),
-    Claim(LockName, ClaimId, Due),
+    Claim(LockName, ClaimId),
     /// Leaving takes too long.
     Leave,
     /// The application takes too long to stop.
@@ -262,7 +262,7 @@ impl PodNode {
             match timer {
                 PodTimer::Member(timer) => self.feed(at, Input::Timer(timer), around),
                 PodTimer::Clock(timer) => self.feed_clock(at, Input::Timer(timer), around),
-                PodTimer::Claim(lock, id, due) => self.book.on_due(at.now, &lock, &id, due),
+                PodTimer::Claim(lock, id) => self.book.on_due(at.now, &lock, &id),
                 PodTimer::Candidacies => self.candidacies.tick(at.now),
                 PodTimer::Stop => self.leave(at, around),
                 PodTimer::Leave => {
@@ -327,8 +327,8 @@ impl PodNode {
 
     fn carry_out_intents(&mut self, at: Moment, around: &mut impl Surroundings) {
         loop {
-            for ((lock, id, due), when) in std::mem::take(&mut self.book.timers) {
-                let timer = PodTimer::Claim(lock, id, due);
+            for ((lock, id), when) in std::mem::take(&mut self.book.timers) {
+                let timer = PodTimer::Claim(lock, id);
                 match when {
                     Some(when) => self.timers.set(timer, when),
                     None => self.timers.clear(&timer),

@@ -93,9 +93,8 @@ impl Slot {
         match request {
             Request::Ask(_, reply) => answered(reply, Err(AskError::NotReady(missing))),
             Request::Find(_, _, reply) => answered(reply, Err(ClaimError::NotFound)),
-            Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
-                answered(reply, Err(ClaimError::NotFound));
-            }
+            Request::Renew(_, _, _, reply) => answered(reply, Err(ClaimError::NotFound)),
+            Request::Release(_, _, reply) => answered(reply, Err(ClaimError::NotFound)),
             Request::Locks(_, reply) => answered(reply, Err(LocksError::NotReady(missing))),
             Request::Claims(reply) => answered(reply, Vec::new()),
             Request::Election(_, request) => request.refuse(ElectionError::NotReady(missing)),

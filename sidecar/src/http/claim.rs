@@ -159,7 +159,7 @@ pub(super) async fn release_claim(
 ) -> Result<Response, Problem> {
     fields.finish(&[])?;
     match api.group.release(path.lock, path.claim).await {
-        Ok(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(()) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(ClaimError::Ended(claim)) if !was_lost(&claim.state) => {
             Ok(StatusCode::NO_CONTENT.into_response())
         }

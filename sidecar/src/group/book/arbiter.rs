@@ -3,7 +3,7 @@
 
 use conclave_protocols::policy::{Arbiter, Policy};
 
-use super::Book;
+use super::{Book, Line};
 
 impl Book {
     /// The member goes by that arbiter from now on: so does every claim that waits or holds.
@@ -11,23 +11,17 @@ impl Book {
         if std::mem::replace(&mut self.arbiter, arbiter) == arbiter {
             return;
         }
-        for (lock, line) in &self.locks {
-            for id in line.holding.iter().chain(&line.waiting) {
-                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
-                    entry.goes_by(arbiter);
-                }
-            }
+        for entry in self.locks.values_mut().flat_map(Line::entries_mut) {
+            entry.goes_by(arbiter);
         }
     }
 
     /// The view has another policy: so every claim that waits or holds is granted by that.
     pub(in crate::group) fn set_policy(&mut self, policy: &Policy) {
-        for (lock, line) in &self.locks {
+        for (lock, line) in &mut self.locks {
             let Some(of_lock) = policy.for_lock(lock.as_str()) else { continue };
-            for id in line.holding.iter().chain(&line.waiting) {
-                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
-                    entry.set_policy(of_lock);
-                }
+            for entry in line.entries_mut() {
+                entry.set_policy(of_lock);
             }
         }
     }
@@ -104,12 +98,14 @@ mod tests {
             assert_eq!((claim.arbiter, claim.index), (Arbiter::None, before.index + 1));
             assert_eq!(claim.state, before.state, "a token once told stays told");
         }
-        assert!(!claims[2].has_changed().expect("it is kept"), "what has ended was safe");
+        let ended = claims[2].borrow();
+        assert_eq!((ended.arbiter, ended.index), (Arbiter::Quorum, before[2].index), "it was safe");
+        drop(ended);
         for claim in &mut claims {
             claim.mark_unchanged();
         }
         book.goes_by(Arbiter::None);
-        assert!(claims.iter().all(|claim| !claim.has_changed().expect("it is kept")));
+        assert!(claims[..2].iter().all(|claim| !claim.has_changed().expect("it is kept")));
     }
 
     #[test]

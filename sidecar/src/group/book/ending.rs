@@ -2,107 +2,93 @@
 
 use conclave_protocols::{LocalTime, LockName};
 
-use super::{Book, Due};
-use crate::claims::{Claim, ClaimError, ClaimId, ClaimState, LostReason, Refusal};
+use super::Book;
+use super::entry::ClaimEntry;
+use crate::claims::{ClaimError, ClaimId, ClaimState, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
 impl Book {
-    /// The application gives a claim back, or gives it up.
+    /// The application gives a claim back, or gives it up. Done again it does nothing.
     pub(in crate::group) fn release(
         &mut self,
         now: LocalTime,
         lock: &LockName,
         id: &ClaimId,
-    ) -> Result<Claim, ClaimError> {
-        let claim = self.find(now, lock, id)?;
-        let state = claim.borrow().state.clone();
-        match state {
-            ClaimState::Waiting { .. } => {
-                if self.stop_waiting(lock, id) {
-                    self.end(now, lock, id, ClaimState::Released, true);
-                    self.withdraw_if_nobody_waits(lock);
-                }
-            }
-            ClaimState::Held(held) => {
-                let line = self.locks.get_mut(lock);
-                if line.and_then(|line| line.holding.take()).is_some() {
-                    self.metrics.held.dec();
-                }
-                // A deadline that has passed is final, though its timer may not have rung yet.
-                let (state, end) = if held.safe_until <= now {
-                    let reason = LostReason::LeaseExpired;
-                    (ClaimState::Lost(reason), HoldEnd::Lost(reason))
-                } else {
-                    (ClaimState::Released, HoldEnd::Released)
-                };
-                self.end_hold(now, lock, id, state, end);
-                self.leave(lock);
-            }
-            ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {}
+    ) -> Result<(), ClaimError> {
+        if let Some(entry) = self.stop_waiting(lock, id) {
+            self.end(now, lock, entry, ClaimState::Released);
+            self.withdraw_if_nobody_waits(lock);
+            return Ok(());
         }
-        let claim = claim.borrow().clone();
+        let lease = self.lease;
+        if let Some(entry) = self.holding(lock).filter(|entry| entry.id() == id) {
+            entry.bring_up_to_date(now, lease);
+            // A deadline that has passed is final, though its timer may not have fired yet.
+            let (state, end) = if entry.safe_until() <= now {
+                let reason = LostReason::LeaseExpired;
+                (ClaimState::Lost(reason), HoldEnd::Lost(reason))
+            } else {
+                (ClaimState::Released, HoldEnd::Released)
+            };
+            self.end_hold(now, lock, state, end);
+            self.leave(lock);
+        }
+        let claim = self.ended(lock, id)?;
         match claim.state {
-            ClaimState::Lost(_) | ClaimState::Refused(_) => Err(ClaimError::Ended(Box::new(claim))),
-            ClaimState::Waiting { .. } | ClaimState::Held(_) | ClaimState::Released => Ok(claim),
+            ClaimState::Lost(_) | ClaimState::Refused(_) => {
+                Err(ClaimError::Ended(Box::new(claim.clone())))
+            }
+            ClaimState::Waiting { .. } | ClaimState::Held(_) | ClaimState::Released => Ok(()),
         }
     }
 
     /// Ends a hold that runs too long.
-    pub(super) fn cut_short(
-        &mut self,
-        now: LocalTime,
-        lock: &LockName,
-        id: &ClaimId,
-        reason: LostReason,
-    ) {
-        let Some(line) = self.locks.get_mut(lock) else { return };
-        if line.holding.as_ref() == Some(id) {
-            line.holding = None;
-            self.metrics.held.dec();
-            self.end_hold(now, lock, id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
-            self.leave(lock);
-        }
+    pub(super) fn cut_short(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
+        self.end_hold(now, lock, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+        self.leave(lock);
     }
 
+    /// Ends the claim that holds a lock, if one does.
     pub(super) fn end_hold(
         &mut self,
         now: LocalTime,
         lock: &LockName,
-        id: &ClaimId,
         state: ClaimState,
         end: HoldEnd,
     ) {
-        for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
-            self.timers.push(((lock.clone(), id.clone(), due), None));
-        }
-        if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
-            let (algorithm, held) = entry.held_for(now);
-            self.metrics.ended(algorithm, end, held);
-        }
-        self.end(now, lock, id, state, false);
+        let Some(entry) = self.locks.get_mut(lock).and_then(|line| line.holding.take()) else {
+            return;
+        };
+        let (algorithm, held) = entry.held_for(now);
+        self.metrics.held.dec();
+        self.metrics.ended(algorithm, end, held);
+        self.watched.remove(lock);
+        self.remember(now, lock, entry, state);
     }
 
+    /// Ends a claim that waited.
     pub(super) fn end(
         &mut self,
         now: LocalTime,
         lock: &LockName,
-        id: &ClaimId,
+        entry: ClaimEntry,
         state: ClaimState,
-        waited: bool,
     ) {
-        let key = (lock.clone(), id.clone());
-        let Some(entry) = self.claims.get_mut(&key) else { return };
-        entry.end(now, state);
-        if waited {
-            self.metrics.settled(&entry.watch().borrow());
-        }
-        self.ended.push_back((now, key.0, key.1));
+        let ended = entry.watch();
+        self.remember(now, lock, entry, state);
+        self.metrics.settled(&ended.borrow());
+    }
+
+    fn remember(&mut self, now: LocalTime, lock: &LockName, entry: ClaimEntry, state: ClaimState) {
+        self.timers.push(((lock.clone(), entry.id().clone()), None));
+        self.ended.remember(now, entry.end(now, state));
+        self.open -= 1;
     }
 
     /// Nobody listens to a claim any more: given up if it still waits.
     pub(in crate::group) fn abandon(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId) {
-        if self.stop_waiting(lock, id) {
-            self.end(now, lock, id, ClaimState::Released, true);
+        if let Some(entry) = self.stop_waiting(lock, id) {
+            self.end(now, lock, entry, ClaimState::Released);
             self.withdraw_if_nobody_waits(lock);
         }
     }
@@ -118,16 +104,14 @@ impl Book {
             let Some(line) = self.locks.get_mut(&lock) else { continue };
             let waiting = std::mem::take(&mut line.waiting);
             self.metrics.waiters.sub(i64::try_from(waiting.len()).unwrap_or(i64::MAX));
-            for id in waiting {
-                self.end(now, &lock, &id, ClaimState::Refused(Refusal::Terminated), true);
+            for entry in waiting {
+                self.end(now, &lock, entry, ClaimState::Refused(Refusal::Terminated));
             }
-            match self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
-                Some(id) => {
-                    self.metrics.held.dec();
-                    let reason = LostReason::Terminated;
-                    self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
-                }
-                None => self.leave(&lock),
+            if self.holding(&lock).is_some() {
+                let reason = LostReason::Terminated;
+                self.end_hold(now, &lock, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            } else {
+                self.leave(&lock);
             }
         }
     }

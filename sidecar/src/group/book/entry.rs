@@ -9,17 +9,21 @@ use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy};
 use tokio::sync::watch;
 
 use super::super::Asked;
-use super::Due;
-use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, Wait};
+use crate::claims::{
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, LostReason, Wait,
+};
 
 /// A claim as the book keeps it.
 pub(super) struct ClaimEntry {
+    id: ClaimId,
     claim: watch::Sender<Claim>,
     /// What was asked for.
     ask: Ask,
     /// What the application must renew within, as it stated last.
     ttl: Option<Duration>,
     max_hold: Duration,
+    /// Until when it waits, if it waits and not for ever.
+    wait_until: Option<LocalTime>,
     /// Until when the application has renewed it, if it must.
     ttl_until: Option<LocalTime>,
     max_hold_until: Option<LocalTime>,
@@ -27,6 +31,8 @@ pub(super) struct ClaimEntry {
     term: Term,
     /// When that was last extended.
     extended: LocalTime,
+    /// When it is in jeopardy unless it is extended, if somebody may watch it.
+    endangered: Option<LocalTime>,
 }
 
 /// The member's lease, and when it was last extended.
@@ -40,6 +46,9 @@ pub(super) struct Extended {
 /// second.
 const JEOPARDY: Duration = Duration::from_secs(1);
 
+/// Without an answer of anybody who could grant, a claim that does not wait is refused after that.
+pub(super) const TRY: Duration = Duration::from_secs(3);
+
 impl ClaimEntry {
     pub(super) fn new(
         now: LocalTime,
@@ -50,8 +59,13 @@ impl ClaimEntry {
         arbiter: Arbiter,
     ) -> Self {
         let max_hold = ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold));
+        let wait_until = match ask.wait {
+            Wait::For(Duration::ZERO) => Some(now.after(TRY)),
+            Wait::For(wait) => Some(now.after(wait)),
+            Wait::Forever => None,
+        };
         let claim = Claim {
-            id,
+            id: id.clone(),
             lock: ask.lock.clone(),
             state: ClaimState::Waiting { holder: None, heard: false },
             asked: now,
@@ -65,23 +79,42 @@ impl ClaimEntry {
             index: 1,
         };
         Self {
+            id,
             claim: watch::Sender::new(claim),
             max_hold,
             ttl: ask.ttl,
             ask,
+            wait_until,
             ttl_until: None,
             max_hold_until: None,
             term: Term::default(),
             extended: LocalTime::default(),
+            endangered: None,
         }
+    }
+
+    pub(super) fn id(&self) -> &ClaimId {
+        &self.id
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Claim> {
         self.claim.subscribe()
     }
 
-    pub(super) fn wait(&self) -> Wait {
-        self.ask.wait
+    /// When something about it is due: it has waited long enough, its hold is over, or it is in jeopardy unless it
+    /// is extended.
+    pub(super) fn due(&self) -> Option<LocalTime> {
+        let all = [self.wait_until, self.ttl_until, self.max_hold_until, self.endangered];
+        all.into_iter().flatten().min()
+    }
+
+    /// Why its hold is over, if the application has not renewed it or it has held long enough: what came first.
+    pub(super) fn is_cut_short(&self, now: LocalTime) -> Option<LostReason> {
+        let ends =
+            [(self.ttl_until, LostReason::TtlExpired), (self.max_hold_until, LostReason::MaxHold)];
+        let over = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
+        let first = over.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at);
+        first.map(|(_, reason)| reason)
     }
 
     /// Whether it does not want to wait.
@@ -161,31 +194,23 @@ impl ClaimEntry {
         });
     }
 
-    /// Holds from now on. Returns the timers that this sets.
-    pub(super) fn hold(
-        &mut self,
-        now: LocalTime,
-        held: &Held,
-        term: Term,
-    ) -> [(Due, Option<LocalTime>); 3] {
+    /// Holds from now on.
+    pub(super) fn hold(&mut self, now: LocalTime, held: &Held, term: Term) {
         self.term = term;
         self.extended = now;
+        self.wait_until = None;
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
         self.max_hold_until = Some(now.after(self.max_hold));
+        self.endangered = Some(now.after(JEOPARDY));
         let safe_until = self.safe_until();
         self.claim.send_modify(|claim| {
             claim.state = ClaimState::Held(Held { safe_until, ..held.clone() });
             claim.settled = Some(now);
             claim.index += 1;
         });
-        [
-            (Due::Ttl, self.ttl_until),
-            (Due::MaxHold, self.max_hold_until),
-            (Due::Jeopardy, Some(now.after(JEOPARDY))),
-        ]
     }
 
-    fn safe_until(&self) -> LocalTime {
+    pub(super) fn safe_until(&self) -> LocalTime {
         let ends = [self.ttl_until, self.max_hold_until, Some(self.term.until())];
         ends.into_iter().flatten().min().unwrap_or_default()
     }
@@ -213,63 +238,70 @@ impl ClaimEntry {
         self.term.set_renewed(now, renewed, listed);
     }
 
-    /// Shows how a hold stands by now. Returns when it is in jeopardy if it is not extended once more.
-    pub(super) fn bring_up_to_date(&mut self, now: LocalTime, last: Extended) -> Option<LocalTime> {
+    /// Shows how a hold stands by now.
+    pub(super) fn bring_up_to_date(&mut self, now: LocalTime, last: Extended) {
         if self.term.is_of(last.lease) {
             self.term.renew(last.lease);
             self.extended = self.extended.max(last.at);
         }
-        let (safe_until, endangered) = (self.safe_until(), self.extended.after(JEOPARDY));
-        let mut holds = false;
+        let (safe_until, jeopardy) = (self.safe_until(), self.extended.after(JEOPARDY) <= now);
         self.claim.send_if_modified(|claim| {
             let ClaimState::Held(held) = &mut claim.state else { return false };
-            holds = true;
-            let jeopardy = endangered <= now;
             let changed = held.jeopardy != jeopardy;
             let moved = held.safe_until != safe_until;
             (held.safe_until, held.jeopardy) = (safe_until, jeopardy);
             claim.index += u64::from(changed);
             changed || moved
         });
-        holds.then_some(endangered)
     }
 
-    /// The application renewed it. Returns when it must do so again.
+    /// Is due when it is in jeopardy, if it is not yet.
+    pub(super) fn await_jeopardy(&mut self, now: LocalTime) {
+        self.endangered = Some(self.extended.after(JEOPARDY)).filter(|at| *at > now);
+    }
+
+    /// Is not due for that: nobody watches it.
+    pub(super) fn ignore_jeopardy(&mut self) {
+        self.endangered = None;
+    }
+
+    /// The application renewed it.
     pub(super) fn renew(
         &mut self,
         now: LocalTime,
         ttl: Option<Duration>,
-    ) -> Result<Option<LocalTime>, ClaimError> {
+    ) -> Result<Claim, ClaimError> {
         let state = self.claim.borrow().state.clone();
         match state {
-            ClaimState::Waiting { .. } => Err(ClaimError::Waiting),
-            ClaimState::Held(held) if held.safe_until > now => {
-                self.ttl = ttl.or(self.ttl);
-                self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
-                let (safe_until, ttl) = (self.safe_until(), self.ttl);
-                self.claim.send_modify(|claim| {
-                    claim.ttl = ttl;
-                    if let ClaimState::Held(held) = &mut claim.state {
-                        held.safe_until = safe_until;
-                    }
-                });
-                Ok(self.ttl_until)
-            }
+            ClaimState::Waiting { .. } => return Err(ClaimError::Waiting),
+            ClaimState::Held(held) if held.safe_until > now => {}
             ClaimState::Held(_)
             | ClaimState::Released
             | ClaimState::Lost(_)
             | ClaimState::Refused(_) => {
-                Err(ClaimError::Ended(Box::new(self.claim.borrow().clone())))
+                return Err(ClaimError::Ended(Box::new(self.claim.borrow().clone())));
             }
         }
+        self.ttl = ttl.or(self.ttl);
+        self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
+        let (safe_until, ttl) = (self.safe_until(), self.ttl);
+        self.claim.send_modify(|claim| {
+            claim.ttl = ttl;
+            if let ClaimState::Held(held) = &mut claim.state {
+                held.safe_until = safe_until;
+            }
+        });
+        Ok(self.claim.borrow().clone())
     }
 
-    pub(super) fn end(&mut self, now: LocalTime, state: ClaimState) {
+    /// Shows that it has ended, and returns the claim as it is then.
+    pub(super) fn end(self, now: LocalTime, state: ClaimState) -> Claim {
         self.claim.send_modify(|claim| {
             claim.state = state;
             claim.settled.get_or_insert(now);
             claim.index += 1;
         });
+        self.claim.borrow().clone()
     }
 
     /// How its lock is granted, and how long it has held it.

@@ -4,8 +4,8 @@ use conclave_protocols::member::message::LockNote;
 use conclave_protocols::member::{self, Lease, LockEvent, Term};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 
+use super::Book;
 use super::entry::{ClaimEntry, Extended};
-use super::{Book, Due, Line};
 use crate::claims::{ClaimId, ClaimState, Held, Holder, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
@@ -59,45 +59,52 @@ impl Book {
     pub(in crate::group) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
         if !lease.replaces(&self.lease.lease) {
             // What was reported of the one before it counts no more from here on.
-            let holding = self.holding();
-            for key in holding {
-                self.bring_up_to_date(now, &key);
-            }
+            self.bring_all_up_to_date(now);
         }
         self.lease = Extended { at: now, lease };
-        for key in std::mem::take(&mut self.watched) {
-            self.go_on_watching(now, &key);
+        for lock in std::mem::take(&mut self.watched) {
+            self.go_on_watching(now, &lock);
         }
     }
 
-    pub(super) fn holding(&self) -> Vec<(LockName, ClaimId)> {
-        let key = |(lock, line): (&LockName, &Line)| Some((lock.clone(), line.holding.clone()?));
-        self.locks.iter().filter_map(key).collect()
+    /// Shows how every claim that holds stands by now.
+    pub(super) fn bring_all_up_to_date(&mut self, now: LocalTime) {
+        for entry in self.locks.values_mut().filter_map(|line| line.holding.as_mut()) {
+            entry.bring_up_to_date(now, self.lease);
+        }
     }
 
-    /// Shows how a claim stands by now. Returns when it is in jeopardy, if it holds.
-    pub(super) fn bring_up_to_date(
+    /// A claim that waits or holds, as it stands by now, for somebody that may watch it from now on.
+    pub(super) fn show(
         &mut self,
         now: LocalTime,
-        key: &(LockName, ClaimId),
-    ) -> Option<LocalTime> {
-        self.claims.get_mut(key)?.bring_up_to_date(now, self.lease)
-    }
-
-    /// The same of a claim that somebody is about to watch.
-    pub(super) fn show(&mut self, now: LocalTime, key: &(LockName, ClaimId)) {
-        let Some(jeopardy) = self.bring_up_to_date(now, key) else { return };
-        self.watched.insert(key.clone());
-        if jeopardy > now {
-            let (lock, id) = key.clone();
-            self.timers.push(((lock, id, Due::Jeopardy), Some(jeopardy)));
+        lock: &LockName,
+        id: &ClaimId,
+    ) -> Option<&mut ClaimEntry> {
+        if self.holding(lock).is_some_and(|entry| entry.id() == id) {
+            self.show_hold(now, lock);
         }
+        self.locks.get_mut(lock)?.find(id)
     }
 
-    /// The same of a claim that somebody may watch.
-    pub(super) fn go_on_watching(&mut self, now: LocalTime, key: &(LockName, ClaimId)) {
-        if self.claims.get(key).is_some_and(ClaimEntry::is_watched) {
-            self.show(now, key);
+    /// The claim that holds a lock.
+    pub(super) fn holding(&mut self, lock: &LockName) -> Option<&mut ClaimEntry> {
+        self.locks.get_mut(lock)?.holding.as_mut()
+    }
+
+    fn show_hold(&mut self, now: LocalTime, lock: &LockName) {
+        let lease = self.lease;
+        let Some(entry) = self.holding(lock) else { return };
+        entry.bring_up_to_date(now, lease);
+        entry.await_jeopardy(now);
+        self.watched.insert(lock.clone());
+        self.set_timer(lock);
+    }
+
+    /// Shows how a hold stands by now, if somebody may watch it.
+    pub(super) fn go_on_watching(&mut self, now: LocalTime, lock: &LockName) {
+        if self.holding(lock).is_some_and(|entry| entry.is_watched()) {
+            self.show_hold(now, lock);
         }
     }
 
@@ -107,15 +114,9 @@ impl Book {
         line.holder = holder;
         self.show_waiting(now, lock);
         let holder = self.holder(now, lock);
-        let entry = |id: &ClaimId| self.claims.get(&(lock.clone(), id.clone()));
-        let tries: Vec<ClaimId> = self
-            .locks
-            .get(lock)
-            .into_iter()
-            .flat_map(|line| &line.waiting)
-            .filter(|id| entry(id).is_some_and(ClaimEntry::only_tries))
-            .cloned()
-            .collect();
+        let waiting = self.locks.get(lock).into_iter().flat_map(|line| &line.waiting);
+        let tries: Vec<ClaimId> =
+            waiting.filter(|entry| entry.only_tries()).map(|entry| entry.id().clone()).collect();
         for id in tries {
             self.refuse(now, lock, &id, Refusal::Held { holder: holder.clone() });
         }
@@ -123,54 +124,41 @@ impl Book {
 
     fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held, term: Term) {
         let Some(line) = self.locks.get_mut(lock) else { return };
-        let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
+        let Some(mut entry) = line.waiting.pop_front() else { return self.leave(lock) };
         self.metrics.waiters.dec();
         self.metrics.held.inc();
         line.begin_or_go_on();
-        line.holding = Some(id.clone());
         line.holder = None;
         line.heard = true;
-        let key = (lock.clone(), id);
-        let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
-        let (lock, id) = key;
-        self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        for (due, at) in entry.hold(now, held, term) {
-            self.timers.push(((lock.clone(), id.clone(), due), at));
-        }
-        self.watched.insert((lock.clone(), id));
+        entry.hold(now, held, term);
         self.metrics.settled(&entry.watch().borrow());
-        self.show_waiting(now, &lock);
+        line.holding = Some(entry);
+        self.set_timer(lock);
+        self.watched.insert(lock.clone());
+        self.show_waiting(now, lock);
     }
 
     fn extended(&mut self, now: LocalTime, lock: &LockName, deadline: LocalTime, contended: bool) {
-        let Some(line) = self.locks.get(lock) else { return };
-        let Some(id) = line.holding.clone() else { return };
+        let Some(line) = self.locks.get_mut(lock) else { return };
         let contended = contended || !line.waiting.is_empty();
-        let key = (lock.clone(), id);
-        if let Some(entry) = self.claims.get_mut(&key) {
-            entry.extend(now, deadline, contended);
-        }
-        self.bring_up_to_date(now, &key);
-        self.go_on_watching(now, &key);
+        let Some(entry) = &mut line.holding else { return };
+        entry.extend(now, deadline, contended);
+        entry.bring_up_to_date(now, self.lease);
+        self.go_on_watching(now, lock);
     }
 
     fn renewed(&mut self, now: LocalTime, lock: &LockName, renewed: bool, listed: bool) {
-        let Some(id) = self.locks.get(lock).and_then(|line| line.holding.clone()) else { return };
-        let key = (lock.clone(), id);
-        self.bring_up_to_date(now, &key);
-        if let Some(entry) = self.claims.get_mut(&key) {
-            entry.set_renewed(now, renewed, listed);
-        }
+        let lease = self.lease;
+        let Some(entry) = self.holding(lock) else { return };
+        entry.bring_up_to_date(now, lease);
+        entry.set_renewed(now, renewed, listed);
     }
 
     fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
         let Some(line) = self.locks.get_mut(lock) else { return };
         // The member has left the lock already.
         line.end_turn();
-        if let Some(id) = line.holding.take() {
-            self.metrics.held.dec();
-            self.end_hold(now, lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
-        }
+        self.end_hold(now, lock, ClaimState::Lost(reason), HoldEnd::Lost(reason));
         self.ask_for(lock);
         self.tidy(lock);
     }

@@ -4,7 +4,7 @@ use conclave_protocols::policy::LockPolicy;
 use conclave_protocols::{LocalTime, LockName};
 
 use super::Book;
-use crate::claims::{Claim, ClaimId};
+use super::entry::ClaimEntry;
 use crate::locks::{Elsewhere, Lock, WAITERS};
 
 impl Book {
@@ -24,13 +24,11 @@ impl Book {
         name: &LockName,
         policy: &LockPolicy,
     ) -> Lock {
-        let holding = self.locks.get(name).and_then(|line| line.holding.clone());
-        if let Some(id) = &holding {
-            self.bring_up_to_date(now, &(name.clone(), id.clone()));
+        let lease = self.lease;
+        if let Some(entry) = self.holding(name) {
+            entry.bring_up_to_date(now, lease);
         }
-        let claim = |id: &ClaimId| -> Option<Claim> {
-            Some(self.claims.get(&(name.clone(), id.clone()))?.watch().borrow().clone())
-        };
+        let claim = |entry: &ClaimEntry| entry.watch().borrow().clone();
         let line = self.locks.get(name);
         let holder = line.filter(|line| line.holding.is_none()).and_then(|l| l.holder.clone());
         Lock {
@@ -40,10 +38,10 @@ impl Book {
             expected_messages: None,
             arbiter: self.arbiter,
             max_hold: policy.max_hold,
-            holding: holding.as_ref().and_then(claim),
+            holding: line.and_then(|line| line.holding.as_ref()).map(claim),
             elsewhere: holder.map(|holder| Elsewhere { holder, is_report: true }),
             waiting: line
-                .map(|line| line.waiting.iter().take(WAITERS).filter_map(claim).collect())
+                .map(|line| line.waiting.iter().take(WAITERS).map(claim).collect())
                 .unwrap_or_default(),
             unshown: line.map_or(0, |line| line.waiting.len().saturating_sub(WAITERS)),
             pods: Vec::new(),

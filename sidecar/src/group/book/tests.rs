@@ -3,8 +3,9 @@ use conclave_protocols::member::{Lease, LockEvent, Term};
 use conclave_protocols::policy::{Caching, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
+use super::entry::TRY;
 use super::*;
-use crate::claims::Held;
+use crate::claims::{Held, LostReason, Wait};
 use crate::metrics::Metrics;
 
 fn book() -> Book {
@@ -62,7 +63,7 @@ fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
-/// Found by a pod that took calls before it rang its timers when it was thawed.
+/// Found by a pod that took calls before it fired its timers when it was thawed.
 #[test]
 fn a_claim_that_is_given_back_after_its_deadline_was_lost() {
     let (mut book, lock) = (book(), name("a"));
@@ -167,11 +168,11 @@ fn a_claim_that_ends_in_the_grace_period_says_until_when() {
     let state = |book: &mut Book, id: &ClaimId| {
         book.find(LocalTime(90), &lock, id).expect("it is remembered").borrow().state.clone()
     };
-    book.on_due(LocalTime(80), &lock, &id, Due::Wait);
+    book.on_due(LocalTime(80), &lock, &id);
     let grace = ClaimState::Refused(Refusal::GracePeriod { until: LocalTime(90) });
     assert_eq!(state(&mut book, &id), grace);
     let id = ask(&mut book, &lock).expect("allowed");
-    book.on_due(LocalTime(90), &lock, &id, Due::Wait);
+    book.on_due(LocalTime(90), &lock, &id);
     assert_eq!(state(&mut book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
 }
 
@@ -194,7 +195,7 @@ fn a_claim_that_learned_of_a_holder_ends_in_the_grace_period_as_others_do() {
     let grace = ClaimState::Refused(Refusal::GracePeriod { until });
     let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
     assert_eq!(state(&tried.claim), grace);
-    book.on_due(now, &lock, &id, Due::Wait);
+    book.on_due(now, &lock, &id);
     assert_eq!(state(&book.find(now, &lock, &id).expect("it is remembered")), grace);
 }
 
@@ -256,14 +257,14 @@ fn a_lease_extends_the_claims_that_are_watched_and_the_others_when_they_are_look
     assert_eq!(held(&watched).safe_until, LocalTime(11 * SECOND));
     book.timers.clear();
     book.extend_all(LocalTime(3 * SECOND), lease(2, 12));
-    let timers: Vec<_> = book.timers.iter().map(|((lock, ..), _)| lock.clone()).collect();
+    let timers: Vec<_> = book.timers.iter().map(|((lock, _), _)| lock.clone()).collect();
     assert_eq!(timers, [locks[0].clone()], "what nobody watches costs nothing");
     let other = book.find(LocalTime(3 * SECOND), &locks[1], &ids[1]).expect("it holds");
     assert_eq!(held(&other).safe_until, LocalTime(12 * SECOND));
     assert!(!held(&other).jeopardy && !held(&watched).jeopardy);
 
     let late = LocalTime(5 * SECOND);
-    book.on_due(late, &locks[0], &ids[0], Due::Jeopardy);
+    book.on_due(late, &locks[0], &ids[0]);
     assert!(held(&watched).jeopardy, "it was not extended for long");
     let other = book.find(late, &locks[1], &ids[1]).expect("it holds");
     assert!(held(&other).jeopardy);
@@ -395,7 +396,7 @@ fn a_claim_of_a_turn_that_nobody_answers_waited_for_a_quorum() {
     book.release(LocalTime(3), &lock, &first).expect("it holds");
     assert_eq!(intents(&mut book).last(), Some(&("pass", lock.clone())));
     let id = second.borrow().id.clone();
-    book.on_due(LocalTime(61 * SECOND), &lock, &id, Due::Wait);
+    book.on_due(LocalTime(61 * SECOND), &lock, &id);
     assert_eq!(second.borrow().state, ClaimState::Refused(Refusal::NoQuorum));
 }
 
@@ -416,20 +417,17 @@ fn a_renewal_moves_the_deadline_and_not_the_end_of_the_longest_hold() {
     let entered = LockEvent::Entered { token, epoch, term: far, messages: 0 };
     book.on_event(since, &lock, entered, |member| member.pod.to_string());
     let (id, end) = (claim.borrow().id.clone(), since.after(second * 60));
-    let ends = |book: &mut Book| -> Vec<Option<LocalTime>> {
-        let timers = std::mem::take(&mut book.timers).into_iter();
-        timers.filter(|((.., due), _)| *due == Due::MaxHold).map(|(_, at)| at).collect()
-    };
-    assert_eq!(ends(&mut book), [Some(end)]);
+    let due = |book: &mut Book| std::mem::take(&mut book.timers).pop().and_then(|(_, at)| at);
+    assert_eq!(due(&mut book), Some(since.after(second)), "it would be in jeopardy then");
     for seconds in [8, 16, 24, 32, 40, 48, 56] {
         let now = since.after(second * seconds);
         let renewed = book.renew(now, &lock, &id, None).expect("it holds");
         let ClaimState::Held(held) = renewed.state else { panic!("{:?}", renewed.state) };
         assert_eq!((held.since, renewed.max_hold), (since, second * 60));
         assert_eq!(held.safe_until, now.after(second * 10).min(end));
-        assert_eq!(ends(&mut book), []);
+        assert_eq!(due(&mut book), Some(held.safe_until));
     }
-    book.on_due(end, &lock, &id, Due::MaxHold);
+    book.on_due(end, &lock, &id);
     assert_eq!(claim.borrow().state, ClaimState::Lost(LostReason::MaxHold));
     let most = book.ask(end, ask(second * 3_600), &Policy::default()).expect("allowed").claim;
     assert_eq!(most.borrow().max_hold, Policy::default().locks[0].max_hold, "the policy's");

@@ -20,7 +20,10 @@ impl PodNode {
         match request {
             Request::Ask(ask, reply) => {
                 let is_named = ask.claim.is_some();
-                if let Err(Ok(unheard)) = reply.send(self.ask(now, ask)) {
+                let asked = self.ask(now, ask);
+                // What it makes the member send is on its way before the caller is answered.
+                self.grant_intents(at, around);
+                if let Err(Ok(unheard)) = reply.send(asked) {
                     self.give_up(now, &unheard, is_named);
                 }
             }
@@ -29,7 +32,9 @@ impl PodNode {
                 answered(reply, self.book.renew(now, &lock, &id, ttl));
             }
             Request::Release(lock, id, reply) => {
-                answered(reply, self.book.release(now, &lock, &id));
+                let released = self.book.release(now, &lock, &id);
+                self.grant_intents(at, around);
+                answered(reply, released);
             }
             // The caller hung up while it waited.
             Request::Locks(_, reply) if reply.is_closed() => {}

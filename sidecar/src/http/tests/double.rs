@@ -157,10 +157,13 @@ impl Double {
     /// Answers the next request, which renews a claim or gives it back.
     pub(crate) async fn change(&mut self, changed: Result<Claim, ClaimError>) {
         let request = self.next().await;
-        let (Request::Renew(_, _, _, reply) | Request::Release(_, _, reply)) = request else {
-            panic!("no claim is changed")
-        };
-        reply.send(changed).expect("the call waits");
+        if let Request::Renew(_, _, _, reply) = request {
+            reply.send(changed).expect("the call waits");
+        } else if let Request::Release(_, _, reply) = request {
+            reply.send(changed.map(drop)).expect("the call waits");
+        } else {
+            panic!("no claim is changed: {request:?}");
+        }
     }
 
     /// The next request, which is about a named election.
