@@ -4,11 +4,11 @@
 //! decides nothing.
 
 mod answer;
+mod around;
 mod candidacy;
 mod claim;
 mod claim_view;
 mod clocks;
-mod count;
 mod described;
 mod elections;
 mod fields;
@@ -161,9 +161,7 @@ pub fn router(api: Api) -> Router {
 fn guarded<S: Clone + Send + Sync + 'static>(router: Router<S>, api: &Api) -> Router<S> {
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(api.clone(), tokens::admit))
-        .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
-        .layer(axum::middleware::from_fn_with_state(api.clone(), count::count))
+        .layer(axum::middleware::from_fn_with_state(api.clone(), around::around))
 }
 
 async fn not_found(uri: Uri) -> Problem {

@@ -6,30 +6,18 @@
 
 use std::net::IpAddr;
 
-use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, HOST, ORIGIN};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_LENGTH, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
-use super::Api;
 use super::fields::too_large;
 use super::problem::Problem;
 use super::problem_type::ProblemType;
 use super::server::Via;
 
-/// Turns away what must not come in, and marks answers as not to be kept.
-pub(super) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let mut response = match check(&request, api.limits.body_bytes) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn check(request: &Request, body_bytes: usize) -> Result<(), Problem> {
+/// Refuses what is not a call of the pod itself.
+pub(super) fn check(request: &Request, body_bytes: usize) -> Result<(), Problem> {
     check_page(request.headers())?;
     check_host(request)?;
     check_length(request.headers(), body_bytes)
@@ -67,16 +55,12 @@ fn check_host(request: &Request) -> Result<(), Problem> {
     if request.extensions().get::<Via>() == Some(&Via::Unix) {
         return Ok(());
     }
-    let hosts = request.headers().get_all(HOST).iter();
-    let named: Vec<Option<Authority>> = hosts
-        .map(|host| host.to_str().ok().and_then(|host| host.parse().ok()))
-        .chain(request.uri().authority().map(|authority| Some(authority.clone())))
-        .collect();
-    let allowed = match named.as_slice() {
-        [] => request.version() == Version::HTTP_10,
-        named => named.iter().all(|host| host.as_ref().is_some_and(is_loopback)),
-    };
-    if allowed {
+    let parsed = |host: &HeaderValue| host.to_str().ok()?.parse::<Authority>().ok();
+    let names_loopback = |host| parsed(host).is_some_and(|host| is_loopback(&host));
+    let (headers, uri) = (request.headers(), request.uri().authority());
+    let is_named = headers.contains_key(HOST) || uri.is_some();
+    let allowed = headers.get_all(HOST).iter().all(names_loopback) && uri.is_none_or(is_loopback);
+    if allowed && (is_named || request.version() == Version::HTTP_10) {
         return Ok(());
     }
     let detail = "the `Host` must be localhost, 127.0.0.1 or [::1]";

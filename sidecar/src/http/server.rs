@@ -99,12 +99,10 @@ pub async fn serve_router(
     };
     let accepting = TaskTracker::new();
     for listener in tcp {
-        let router = router.clone().layer(Extension(Via::Tcp));
-        accepting.spawn(server.clone().accept(listener, router));
+        accepting.spawn(server.clone().accept(listener, router.clone(), Via::Tcp));
     }
     for listener in unix {
-        let router = router.clone().layer(Extension(Via::Unix));
-        accepting.spawn(server.clone().accept(listener, router));
+        accepting.spawn(server.clone().accept(listener, router.clone(), Via::Unix));
     }
     accepting.close();
     accepting.wait().await;
@@ -126,7 +124,7 @@ where
     };
     let Ok(permit) = Arc::clone(&server.free).acquire_owned().await else { return };
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    server.converse(io, peer, router.layer(Extension(Via::Tcp)), permit).await;
+    server.converse(io, (Via::Tcp, peer), router, permit).await;
 }
 
 /// What the sockets of a service share.
@@ -139,7 +137,7 @@ struct Server {
 }
 
 impl Server {
-    async fn accept<L>(self, mut listener: L, router: Router)
+    async fn accept<L>(self, mut listener: L, router: Router, via: Via)
     where
         L: Listener,
         L::Addr: Clone + Sync + 'static,
@@ -156,13 +154,19 @@ impl Server {
                 accepted = accept => accepted,
             };
             let Some((permit, io, peer)) = accepted else { return };
-            self.connections.spawn(self.clone().converse(io, peer, router.clone(), permit));
+            let from = (via, peer);
+            self.connections.spawn(self.clone().converse(io, from, router.clone(), permit));
         }
     }
 
-    /// Serves a connection to its end. Requests carry who is at its other end.
-    async fn converse<I, A>(self, io: I, peer: A, router: Router, permit: OwnedSemaphorePermit)
-    where
+    /// Serves a connection to its end. Requests carry how they came in, and the address at the other end.
+    async fn converse<I, A>(
+        self,
+        io: I,
+        (via, peer): (Via, A),
+        router: Router,
+        permit: OwnedSemaphorePermit,
+    ) where
         I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
         A: Clone + Send + Sync + 'static,
     {
@@ -175,7 +179,8 @@ impl Server {
             .max_headers(self.limits.headers)
             .max_header_size(self.limits.head_bytes)
             .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
-        let service = TowerToHyperService::new(Extension(ConnectInfo(peer)).layer(router));
+        let service = Extension(via).layer(Extension(ConnectInfo(peer)).layer(router));
+        let service = TowerToHyperService::new(service);
         let io = TokioIo::new(Unread::new(io, self.limits.unread_time));
         let mut connection = pin!(builder.serve_connection(io, service));
         let ended = tokio::select! {

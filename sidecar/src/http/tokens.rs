@@ -11,14 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::{info, warn};
 
-use super::Api;
 use super::problem::Problem;
 use super::problem_type::ProblemType;
 use super::routes;
@@ -136,20 +134,18 @@ impl Token {
 
 /// Admits callers that show a token of the scope that the route needs, and everybody where there is no
 /// file of tokens.
-pub(super) async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> Response {
-    let Some(file) = &api.tokens else { return next.run(request).await };
+pub(super) fn admit(file: Option<&TokenFile>, request: &mut Request) -> Result<(), Refusal> {
+    let Some(file) = file else { return Ok(()) };
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let needed = route.map(routes::needed);
-    if let Err(refusal) = check(file, request.headers(), needed) {
-        return refusal.into_response();
-    }
-    // Nobody behind this has a use for it.
+    check(file, request.headers(), needed)?;
+    // No handler has a use for it.
     request.headers_mut().remove(AUTHORIZATION);
-    next.run(request).await
+    Ok(())
 }
 
 /// Why a call is not admitted.
-enum Refusal {
+pub(super) enum Refusal {
     /// It has no token, or several.
     NoToken,
     /// Its token is not in the file.
