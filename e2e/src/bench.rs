@@ -8,6 +8,7 @@ mod holds;
 mod named;
 mod reads;
 mod server;
+mod starts;
 mod tallies;
 pub mod time;
 
@@ -34,6 +35,7 @@ const SOON: Duration = Duration::from_secs(30);
 pub fn run() -> Result<()> {
     let dev = Dev::start()?;
     Dev::await_members(SOON)?;
+    starts::run()?;
     locks()?;
     losses("kill", "SIGKILL of the leader")?;
     losses("leave", "the leader leaves in order")?;
@@ -214,8 +216,11 @@ fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-fn print(what: &str, mut times: Vec<Duration>) {
+/// Prints the row of these times, and returns the 99th percentile.
+fn print(what: &str, mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
-    let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
-    println!("| {what} | {:.1} ms | {:.1} ms | {} |", at(50), at(99), times.len());
+    let at = |share: usize| times[(times.len() - 1) * share / 100];
+    let [p50, p99] = [at(50), at(99)].map(|time| time.as_secs_f64() * 1e3);
+    println!("| {what} | {p50:.1} ms | {p99:.1} ms | {} |", times.len());
+    at(99)
 }

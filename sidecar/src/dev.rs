@@ -40,6 +40,8 @@ pub struct Settings {
     pub health: Option<HealthCheck>,
     /// Where each member keeps its clock page, if it does.
     pub clock_pages: Option<PathBuf>,
+    /// Whether the members report to the page what they send.
+    pub observed: bool,
 }
 
 impl Settings {

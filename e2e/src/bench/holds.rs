@@ -20,6 +20,9 @@ const BESIDE: u16 = 4;
 /// For how long a group at rest is measured.
 const REST: Duration = Duration::from_secs(20);
 
+/// The most that all members may take at rest, in percent of a core.
+const MOST_AT_REST: f64 = 5.0;
+
 /// How many locks are taken and released beside the holds.
 const TAKEN: usize = 2_000;
 
@@ -47,6 +50,7 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
         let spent = time_on_core(dev.pid()?)?.saturating_sub(before);
         let share = 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64();
         println!("| {step} | {share:.1} % | {} KiB |", dev.memory_kib()?);
+        ensure!(share < MOST_AT_REST, "all members take {share:.1} % of a core at rest");
         if step < STEPS[STEPS.len() - 1] {
             times.push((step, beside()?));
         }
@@ -61,9 +65,10 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
     times.push((STEPS[STEPS.len() - 1], beside()?));
     println!("\n| a lock and its release, beside so many holds of each | p50 | p99 | n |");
     println!("| --- | --- | --- | --- |");
-    for (step, times) in times {
-        print(&step.to_string(), times);
-    }
+    let p99s: Vec<Duration> =
+        times.into_iter().map(|(step, times)| print(&step.to_string(), times)).collect();
+    let most = p99s[0] * 2;
+    ensure!(p99s.iter().all(|p99| *p99 <= most), "beside holds a lock takes more than {most:?}");
     changes(&holds)
 }
 
@@ -141,5 +146,6 @@ fn changes(holds: &[Held]) -> Result<()> {
         }
     }
     println!("\n{lost} of {stayed} holds of the members that stayed were lost.");
+    ensure!(lost == 0, "holds were lost");
     Ok(())
 }

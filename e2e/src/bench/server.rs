@@ -46,7 +46,7 @@ impl Dev {
         let manifest = data.path().join("group.yaml");
         fs::write(&manifest, GROUP)?;
         let process = Command::new(image::product::binary("conclave"))
-            .args(["dev", "--file"])
+            .args(["dev", "--unobserved", "--file"])
             .arg(manifest)
             .env("CONCLAVE_BASE_PORT", BASE.to_string())
             .stdout(Stdio::null())

@@ -32,6 +32,9 @@ pub(super) struct DevArgs {
     /// A folder in which each member keeps its clock page, under its number from 0 on.
     #[arg(long, value_name = "DIR")]
     clock_pages: Option<PathBuf>,
+    /// The members do not report what they send, and the page draws nothing: for measurements.
+    #[arg(long)]
+    unobserved: bool,
     /// What is logged.
     #[arg(long, env = "CONCLAVE_LOG", default_value = "warn")]
     log: String,
@@ -88,7 +91,14 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("--clock-pages is {}", folder.display()))?;
     }
-    let (members, base_port, clock_pages) =
-        (args.members, args.base_port, args.clock_pages.clone());
-    Ok(dev::Settings { members, group, policy, detection, base_port, health, clock_pages })
+    Ok(dev::Settings {
+        members: args.members,
+        group,
+        policy,
+        detection,
+        base_port: args.base_port,
+        health,
+        clock_pages: args.clock_pages.clone(),
+        observed: !args.unobserved,
+    })
 }

@@ -26,6 +26,7 @@ use super::{ADMIN, PEERS, Settings, clock_fault};
 use crate::application::{Application, look_after};
 use crate::discovery::Endpoint;
 use crate::group::Group;
+use crate::group::task::Sent;
 use crate::http::Listeners;
 use crate::identity::{Issuer, LocalAuthority, Renewal};
 use crate::lease::{Leases, MemoryLeases};
@@ -380,13 +381,7 @@ impl Born {
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         sidecar.keep_page(page);
         let _ = ready.send(Ok(sidecar.group()));
-        let (sent, heard) = mpsc::channel(1024);
-        let listener = Listener {
-            journal: Arc::clone(&self.journal),
-            chronicle: Arc::clone(&self.chronicle),
-            elections: Arc::clone(&self.elections),
-        };
-        tokio::spawn(listener.listen_in(self.number, heard));
+        let sent = self.settings.observed.then(|| self.observe());
         // Nobody but the members writes to this register, and all pods are known from the start.
         let (_still, sight) = watch::channel(Sight::default());
         let (_known, endpoints) = watch::channel(Some(self.endpoints()));
@@ -419,7 +414,7 @@ impl Born {
             termination_message: None,
         };
         let cuts = Cuts::new(self.cut.clone(), self.apart.clone());
-        let strings = Strings { cuts, sent: Some(sent) };
+        let strings = Strings { cuts, sent };
         let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
         if let Err(error) = lived {
             let (address, ports) = (error.address, self.settings.ports());
@@ -427,6 +422,18 @@ impl Born {
             tracing::error!(%address, %error, member = self.number, "listen for peers: {ports}");
         }
         sidecar.end().await;
+    }
+
+    /// Where the member reports what it sends, for the page.
+    fn observe(&self) -> mpsc::Sender<Sent> {
+        let (sent, heard) = mpsc::channel(1024);
+        let listener = Listener {
+            journal: Arc::clone(&self.journal),
+            chronicle: Arc::clone(&self.chronicle),
+            elections: Arc::clone(&self.elections),
+        };
+        tokio::spawn(listener.listen_in(self.number, heard));
+        sent
     }
 
     /// How the health of this member's application is asked.

@@ -88,7 +88,8 @@ fn settings(policy: Policy) -> Settings {
     let base_port = 20_000 + process * 120 + GROUPS.fetch_add(1, Ordering::Relaxed) * 12;
     let detection = Stated::default();
     let group = "dev".to_owned();
-    Settings { members: 3, group, policy, detection, base_port, health: None, clock_pages: None }
+    let (health, clock_pages, observed) = (None, None, true);
+    Settings { members: 3, group, policy, detection, base_port, health, clock_pages, observed }
 }
 
 /// The leader leases are too brief for two groups on a busy machine.
