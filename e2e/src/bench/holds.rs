@@ -67,9 +67,11 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
     println!("| --- | --- | --- | --- |");
     let p99s: Vec<Duration> =
         times.into_iter().map(|(step, times)| print(&step.to_string(), times)).collect();
-    let most = p99s[0] * 2;
+    changes(&holds)?;
+    // One pause of the machine is among the slowest hundredth.
+    let most = (p99s[0] * 2).max(Duration::from_millis(5));
     ensure!(p99s.iter().all(|p99| *p99 <= most), "beside holds a lock takes more than {most:?}");
-    changes(&holds)
+    Ok(())
 }
 
 /// Has a member hold so many locks.

@@ -152,11 +152,13 @@ impl Book {
             Some(id) => id.clone(),
             None => self.draw(),
         };
-        if let Some(entry) = self.show(now, &ask.lock, &id) {
-            return entry.repeat(&ask);
-        }
-        if let Some(claim) = self.ended.find(&ask.lock, &id) {
-            return Err(AskError::Ended(Box::new(claim.clone())));
+        if ask.claim.is_some() {
+            if let Some(entry) = self.show(now, &ask.lock, &id) {
+                return entry.repeat(&ask);
+            }
+            if let Some(claim) = self.ended.find(&ask.lock, &id) {
+                return Err(AskError::Ended(Box::new(claim.clone())));
+            }
         }
         let line = self.locks.get(&ask.lock);
         if line.is_some_and(|line| line.waiting.len() >= LIMITS.0) {

@@ -33,7 +33,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 const FLEETING: Duration = Duration::from_millis(400);
 
 /// Without an acknowledgement for that long the connection is given up and made anew.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A link over which nothing was sent for that long ends.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
@@ -258,13 +258,12 @@ impl Outbound {
             if self.kept.len() > UNACKNOWLEDGED {
                 return End::Final;
             }
-            let now = Instant::now();
-            let silent = if self.kept.is_empty() { now + IDLE } else { heard + SILENCE };
+            let silent = if self.kept.is_empty() { Instant::now() + IDLE } else { heard + SILENCE };
             tokio::select! {
                 payload = self.queue.recv() => {
                     let Some(payload) = payload else { return End::Final };
                     if self.kept.is_empty() {
-                        heard = now;
+                        heard = Instant::now();
                     }
                     self.keep(payload.clone());
                     let frame = Frame::Data { number: self.last, payload };

@@ -130,6 +130,24 @@ async fn members_of_a_group_speak_with_each_other() {
     assert_eq!(found.as_ref(), Some(&two.info));
 }
 
+/// Found by reading: the wait for an acknowledgement began when the link had last been used.
+#[tokio::test]
+async fn a_link_that_had_nothing_to_send_for_long_goes_on() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    one.says(&two.info);
+    two.hears().await;
+    tokio::time::sleep(outbound::SILENCE + Duration::from_millis(200)).await;
+    one.says(&two.info);
+    two.hears().await;
+    // A connection that is given up is missing for some 20 ms at least.
+    for _ in 0..200 {
+        assert_eq!(one.local.metrics.peers.connections.get(), 1, "the connection of before");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_member_that_is_cut_off_is_connected_to_nobody() {
     let authority = authority();

@@ -108,13 +108,14 @@ impl ClaimEntry {
         all.into_iter().flatten().min()
     }
 
-    /// Why its hold is over, if the application has not renewed it or it has held long enough: what came first.
+    /// Why its hold is over, if the application has not renewed it or it has held long enough: what came first. If it
+    /// was in jeopardy before, that comes first, and so does the end of its lease.
     pub(super) fn is_cut_short(&self, now: LocalTime) -> Option<LostReason> {
         let ends =
             [(self.ttl_until, LostReason::TtlExpired), (self.max_hold_until, LostReason::MaxHold)];
         let over = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
-        let first = over.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at);
-        first.map(|(_, reason)| reason)
+        let (at, reason) = over.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at)?;
+        self.endangered.is_none_or(|endangered| at <= endangered).then_some(reason)
     }
 
     /// Whether it does not want to wait.

@@ -18,6 +18,8 @@ impl PodNode {
     ) {
         let now = at.now;
         match request {
+            // The caller hung up while it waited.
+            Request::Ask(_, reply) if reply.is_closed() => {}
             Request::Ask(ask, reply) => {
                 let is_named = ask.claim.is_some();
                 let asked = self.ask(now, ask);
@@ -36,7 +38,6 @@ impl PodNode {
                 self.grant_intents(at, around);
                 answered(reply, released);
             }
-            // The caller hung up while it waited.
             Request::Locks(_, reply) if reply.is_closed() => {}
             Request::Locks(which, reply) => answered(reply, self.locks(now, &which)),
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
