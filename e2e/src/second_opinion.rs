@@ -37,7 +37,7 @@ pub fn check(history: &History) -> Result<String> {
     judged
 }
 
-/// Asks Porcupine. It is an error if it understands no word of the history, or if it could not decide half
+/// Asks Porcupine. It is an error if it understands nothing of the history, or if it could not decide half
 /// of it in time.
 pub fn ask(history: &History, options: &[&str]) -> Result<Opinion> {
     binaries::build_checker()?;

@@ -2,7 +2,7 @@
 //!
 //! A history is a list of [`Operation`]s on one axis of time: the time since its beginning, by true
 //! time in the simulator and by one machine's `CLOCK_BOOTTIME` in a real run. It is recorded where
-//! applications stand, not inside the group: what counts is what they were *notified of*. [`History::check`]
+//! applications stand, not within the group: what counts is what they were *notified of*. [`History::check`]
 //! finds every breach of a [`Law`].
 //!
 //! On a real run, record what a program beside the sidecar sees, all by the clock of one machine: the
@@ -166,7 +166,7 @@ pub enum Law {
     /// one than all that earlier views granted. So nobody writes for an earlier leader after somebody
     /// wrote for a later one.
     Fence,
-    /// Who believes to hold is refused by no store.
+    /// A client that believes to hold is refused by no store.
     Refused,
     /// A deadline that somebody was notified of is never taken back.
     Deadline,
@@ -174,7 +174,7 @@ pub enum Law {
     Past,
     /// A hold that was lost is not extended.
     Final,
-    /// Who shows a token that is not the holder's is refused.
+    /// A client that shows a token that is not the holder's is refused.
     Holder,
     /// At most one believes to lead.
     OneLeader,

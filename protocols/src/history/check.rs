@@ -70,7 +70,7 @@ struct LeaderLease<'a> {
     epochs: BTreeMap<u64, (&'a str, Place)>,
     /// The latest belief of each.
     beliefs: BTreeMap<&'a str, Belief>,
-    /// Beliefs by their beginnings, with who had them.
+    /// Beliefs by their beginnings, with their believers.
     past: Vec<(&'a str, Belief)>,
 }
 

@@ -65,7 +65,7 @@ pub(super) struct ElectArgs {
     command: Vec<OsString>,
 }
 
-/// Where the sidecar's API is. What is said on the command line comes before what is in the environment.
+/// Where the sidecar's API is. An argument comes before a variable of the environment.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct PlaceArgs {

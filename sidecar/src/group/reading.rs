@@ -1,5 +1,5 @@
 //! Group time as the readers of this process see it: it never goes back, and is the time of the clock page where that
-//! states one, so that it does not go back for who reads both either.
+//! states one, so that it does not go back for a reader of both either.
 //!
 //! A map agrees with the one before for [`ClockMap::SWITCH_NS`](conclave_protocols::clock::ClockMap::SWITCH_NS) from the
 //! moment at which it was made. If this process was held up for longer between that moment and the publication, the map

@@ -102,7 +102,7 @@ mod tests {
             assert!(claim.has_changed().expect("it is kept"));
             let claim = claim.borrow();
             assert_eq!((claim.arbiter, claim.index), (Arbiter::None, before.index + 1));
-            assert_eq!(claim.state, before.state, "a token once told stays told");
+            assert_eq!(claim.state, before.state, "a token that was notified stays");
         }
         assert!(!claims[2].has_changed().expect("it is kept"), "what has ended was safe");
         for claim in &mut claims {
