@@ -46,12 +46,12 @@ pub use self::violation::Violation;
 /// What was recorded, in any order.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct History {
-    entries: Vec<Entry>,
+    entries: Vec<RecordedOperation>,
 }
 
 /// An operation, and when it was.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Entry {
+pub struct RecordedOperation {
     /// The time since the history began.
     pub at: Duration,
     /// What happened.
@@ -217,7 +217,7 @@ pub enum Scope {
 impl History {
     /// Adds what happened. The order of calls counts only for operations of the same time.
     pub fn record(&mut self, at: Duration, operation: Operation) {
-        self.entries.push(Entry { at, operation });
+        self.entries.push(RecordedOperation { at, operation });
     }
 
     /// Adds what was recorded elsewhere on the same axis of time.
@@ -226,7 +226,7 @@ impl History {
     }
 
     /// What was recorded, in the order of recording.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[RecordedOperation] {
         &self.entries
     }
 
@@ -252,13 +252,13 @@ impl History {
     }
 }
 
-impl From<Vec<Entry>> for History {
-    fn from(entries: Vec<Entry>) -> Self {
+impl From<Vec<RecordedOperation>> for History {
+    fn from(entries: Vec<RecordedOperation>) -> Self {
         Self { entries }
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for RecordedOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>12.6} s  {}", self.at.as_secs_f64(), self.operation)
     }

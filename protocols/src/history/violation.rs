@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Entry, Law};
+use super::{Law, RecordedOperation};
 
 /// A breach of a law.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Violation {
     /// What is wrong, in a few words.
     pub what: String,
     /// The operations that show it, by time.
-    pub operations: Vec<Entry>,
+    pub operations: Vec<RecordedOperation>,
 }
 
 impl Law {

@@ -64,7 +64,7 @@ pub struct Lamport {
     acknowledgments: Acknowledgments,
     clock: LamportTime,
     state: State,
-    /// The queue: who wants in or is in the critical section, and since when.
+    /// The queue: the members that wait or are in the critical section, and since when.
     requests: BTreeMap<MemberId, LamportTime>,
     /// The latest stamp of a message to all others, if acknowledgments are spared.
     announced: LamportTime,

@@ -241,7 +241,7 @@ impl Changing {
         self.token = token;
     }
 
-    /// Five live and are in one view, and who has withdrawn stands again.
+    /// Five live and are in one view, and the member that withdrew stands again.
     fn fill_up(&mut self, withdrawn: Option<usize>) {
         let new = (self.living.len() < 5).then(|| self.named.bench.start());
         self.living.extend(new);
