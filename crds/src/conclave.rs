@@ -75,7 +75,7 @@ pub struct ConclaveSpec {
         "x-kubernetes-validations" = [limits::distinct_services_rule(), limits::distinct_leases_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
-    /// Who is whose neighbour in an election by `SpanningTree`, which sends along links. Other messages go directly, and by
+    /// The links between neighbours in an election by `SpanningTree`, which sends along them. Other messages go directly, and by
     /// the gateways of zones where two pods do not reach each other.
     pub topology: TopologySpec,
     /// How locks are granted. If several patterns match a name, an exact name beats a prefix, and a longer
@@ -221,7 +221,7 @@ fn http() -> i32 {
     80
 }
 
-/// Who is whose neighbour in an election by `SpanningTree`. It saves messages and separates nobody: if an election comes
+/// The links between neighbours in an election by `SpanningTree`. It saves messages and separates nobody: if an election comes
 /// to nothing twice, all members are neighbours in the next. Pods that do not reach each other need no pairs but those of
 /// neighbours: gateways pass on the rest.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -246,7 +246,7 @@ pub struct LockSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub names: Vec<String>,
-    /// Who grants the lock: the leader of the group (`Central`); the member that has the token (`TokenRing`,
+    /// The members that grant the lock: the leader of the group (`Central`); the member that has the token (`TokenRing`,
     /// `Raymond`); all other members (`Lamport`, `RicartAgrawala`); some of the members, who vote
     /// (`Maekawa`, `Voting`); or the one of several coordinators to which the name of the lock falls
     /// (`Superpeers`).

@@ -98,8 +98,8 @@ pub(crate) mod must {
          characters that does not begin with `conclave-`, as the names of registers do";
     pub(crate) const BE_OF_NO_DEFAULT: &str = "must not be given in the election `default`: the \
          leader of the group has the group's register alone";
-    pub(crate) const BE_AFTER_STOP_WITH_A_LEASE: &str = "must be `afterStop` with `leaseName`: who \
-         takes the Lease next does not know that the leader before may still believe";
+    pub(crate) const BE_AFTER_STOP_WITH_A_LEASE: &str = "must be `afterStop` with `leaseName`: the \
+         next holder of the Lease does not know that the leader before may still believe";
     pub(crate) const BE_NO_OTHER_LEASES: &str = "must not be that of another election's Lease";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
@@ -258,7 +258,7 @@ pub(crate) fn failure_detection_rules() -> Vec<Rule> {
     vec![self::rule(&format!("!has(self.{field}) || {rule}"), field, &TIMEOUT.expectation())]
 }
 
-/// The rule for the timeout of detection. A shorter one would suspect who loses one heartbeat, or none; after a longer
+/// The rule for the timeout of detection. A shorter one would suspect a member that loses one heartbeat, or none; after a longer
 /// one a lead has ended by its lease.
 pub(crate) fn timeout_rule() -> Rule {
     let [timeout, heartbeat, lease] =
@@ -324,7 +324,7 @@ pub(crate) fn star_is_last(pattern: &str) -> bool {
 
 /// The rule for the list of locks. Within one entry, `names` is a set.
 pub(crate) fn distinct_patterns_rule() -> Rule {
-    // An entry without names has none in common even with itself: that it lacks them is said elsewhere.
+    // An entry without names has none in common even with itself: another rule states that it lacks them.
     let text = "self.all(a, self.filter(b, b.names.exists(n, n in a.names)).size() <= 1)";
     Rule::new(text).message(format!("`locks` {}", must::BE_DISTINCT).as_str())
 }

@@ -129,7 +129,7 @@ impl AuthorityStatus {
     }
 }
 
-/// Certificates in PEM without their first and last lines and without ends of lines: who looks at a status wants to see the
+/// Certificates in PEM without their first and last lines and without ends of lines: a reader of a status wants to see the
 /// rest of it.
 fn in_one_line(pem: &str) -> String {
     let certificates = pem.split("-----END CERTIFICATE-----").map(|certificate| {

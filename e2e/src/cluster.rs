@@ -246,7 +246,7 @@ impl Cluster {
         }
     }
 
-    /// A client program that talks to this cluster.
+    /// A client program of this cluster.
     fn client(&self, binary: Binary) -> Command {
         let mut command = binary.command();
         command.env("KUBECONFIG", &self.kubeconfig);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::command;
 
-/// What is installed on the machine itself; what runs inside pods is in the client image.
+/// What is installed on the machine itself; what runs in pods is in the client image.
 const PACKAGES: &[&str] = &[
     "ca-certificates",
     "conntrack",

@@ -214,7 +214,7 @@ impl<'a> Group<'a> {
         self.namespace.kubectl(&patch).map(drop)
     }
 
-    /// Waits until the pods agree who leads, each by its own word.
+    /// Waits until the pods agree who leads, as each states.
     pub fn await_agreement(&self, pods: &[Pod]) -> Result<String> {
         wait::until("one leader for all", SOON, || {
             let mut leaders = std::collections::BTreeSet::new();

@@ -106,7 +106,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// What a metric says with this label, in the sum of these pods, by their own word.
+/// What a metric says with this label, in the sum of these pods, as they state it.
 pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
     let mut sum = 0.0;
     for pod in pods {

@@ -4,7 +4,7 @@
 //! [`History::check`] knows laws and looks for what breaks them. Porcupine knows only what a lock
 //! does when one step follows another, and searches for an order of the steps that explains what
 //! applications saw. `e2e/go/porcupine` has that model, and reads the history as JSON lines: one
-//! entry each, as [`conclave_protocols::history::Entry`] is serialised.
+//! entry each, as [`conclave_protocols::history::RecordedOperation`] is serialised.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub fn check(history: &History) -> Result<String> {
     judged
 }
 
-/// Asks Porcupine. It is an error if it understands no word of the history, or if it could not decide half
+/// Asks Porcupine. It is an error if it understands nothing of the history, or if it could not decide half
 /// of it in time.
 pub fn ask(history: &History, options: &[&str]) -> Result<Opinion> {
     binaries::build_checker()?;

@@ -135,7 +135,7 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
     let leader: u8 = leader.strip_prefix("dev-").context("a leader's name")?.parse()?;
     for traffic in traffic::ALL {
         let lock = traffic.lock();
-        // Who grants a lock enters it without a message.
+        // A member that grants a lock enters it without a message.
         let coordinator = dev.coordinator(leader.into(), &lock)?;
         let mut others = (1..5)
             .map(|behind| (leader + behind) % 5)
@@ -165,7 +165,7 @@ fn a_visitor_cuts_the_register_off_and_sees_that_nothing_is_granted_until_it_is_
 {
     let dev = Dev::start_with(&format!("{SPEC}  timing: {BRIEF}\n"))?;
     let browser = open(&dev)?;
-    // Each member's word, and the colour that it is written in.
+    // How the page names each member, and in which colour.
     let colours = || browser.evaluate(COLOURS);
     let grants = |wanted: bool| {
         wait::until("the word on grants", LONG, || {

@@ -178,7 +178,7 @@ impl Hands {
     async fn announce(&self, conclave: &Conclave, notice: &Notice) {
         let mut event = notice.event(conclave.namespace());
         let mut regarding = conclave.object_ref(&());
-        // Who looks for the reason looks at the pod.
+        // A person that looks for the reason looks at the pod.
         if matches!(notice, Notice::LabelChanged { .. })
             && let Some(pod) = event.secondary.replace(regarding.clone())
         {

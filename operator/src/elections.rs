@@ -1,7 +1,7 @@
 //! The elections that are published: the Service of each that wants one, and the slice to which its leader writes
 //! itself.
 //!
-//! A slice has two owners. What it is for is the operator's: its labels and ports. Who leads is the leader's: the
+//! A slice has two owners. What it is for is the operator's: its labels and ports. The lead is the leader's: the
 //! endpoint, and the token of the lead. So neither has to wait for the other, and a Service follows its leader while
 //! the operator is away. Only a pod that is gone cannot take itself off, and the operator does.
 

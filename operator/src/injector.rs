@@ -96,8 +96,8 @@ impl Injector {
         Router::new().route("/v1/inject", post(inject)).with_state(self)
     }
 
-    /// Reads a body, as soon as there is room for all of it. A small one has room in any case: who
-    /// sends large ones slowly keeps no usual pod waiting.
+    /// Reads a body, as soon as there is room for all of it. A small one has room in any case: a client
+    /// that sends large ones slowly keeps no usual pod waiting.
     async fn receive(&self, body: Body) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Refusal> {
         let length = body.size_hint().exact().ok_or_else(|| {
             (StatusCode::LENGTH_REQUIRED, "the length of the body is not given\n".to_owned())

@@ -132,7 +132,7 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
 /// loss: then the group waits once in vain, which is safe.
 ///
 /// The register of an earlier resource of the same name is taken over: members of that may go on to lead and to hold where
-/// word of its end has not come, for as long as its record states. The status, which comes first, has the numbers and the
+/// notice of its end has not come, for as long as its record states. The status, which comes first, has the numbers and the
 /// waits of it. Where it has no record any more that can be read, a person has to know that nothing runs of that group.
 fn register(observed: &Observed) -> Vec<Change> {
     let conclave = &observed.conclave;

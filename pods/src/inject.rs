@@ -1,6 +1,6 @@
 //! Adds the sidecar to manifests: `conclave inject -f deployment.yaml | kubectl apply -f -`.
 //!
-//! Text goes in and text comes out ([`inject`]); what is done to one pod is a function of its own
+//! It turns text into text ([`inject`]); what is done to one pod is a function of its own
 //! ([`inject_pod`]), which needs no file. Doing it twice is doing it once, byte for byte: what was
 //! injected before is taken out first, so that a new image or a new setting takes effect. A document
 //! in which nothing is to be changed keeps its text, comments and all.

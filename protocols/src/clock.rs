@@ -13,7 +13,7 @@
 //! disagree by more than `b_i + b_j`, whatever either of them has heard lately.
 //!
 //! G is the virtual clock of the leader (Berkeley's daemon, Cristian's time server, NTP's stratum 1), but for an offset that the daemon's own bound covers.
-//! What makes the bound sound without any word from the others is that G is continuous and that its
+//! What makes the bound sound without any message from the others is that G is continuous and that its
 //! rate is limited: seen from the raw clock of the daemon that keeps it, it never runs more than
 //! [`Rates::group`] fast or slow. A member that hears nothing therefore only has to let its bound
 //! grow ([`Rates::follower_growth`]).
@@ -30,7 +30,7 @@
 //!   through θ = ((T2 - T1) + (T3 - T4))/2 is wrong by at most half of the round trip and b, and g for each
 //!   second since T1. It does not matter who the server is: every synchronised member states a bound that
 //!   holds. Nor does it matter when the server was adjusted, or by what algorithm.
-//! - **A member that lies.** The bound that a follower passes on is another's word. A daemon, a leader
+//! - **A member that lies.** The bound that a follower passes on is another's statement. A daemon, a leader
 //!   without a time, and a member that follows several servers of one stratum go by what more of them state
 //!   than may lie. A member that follows only its leader, which keeps G, has nobody else to believe.
 //! - **The adjustment** applies to the reading that the member gave, not to the moment when the

@@ -1,7 +1,7 @@
 //! One member of a group: views, the leader lease, and holds.
 //!
 //! The textbook algorithms assume no partition and often no crash. Each stays as the textbook has it,
-//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lacks
+//! within a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lacks
 //! is here, once for all of them, and none of them is known here:
 //!
 //! * The **leader lease** is a set of unexpired promises of a majority of the view's members.
@@ -249,7 +249,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         (self.promises.epoch(), self.promises.until())
     }
 
-    /// The view of which this member, about to begin the next, has the table of who holds what.
+    /// The view of which this member, about to begin the next, has the table of all holds.
     pub fn inherits(&self) -> Option<Epoch> {
         let Role::Candidate(candidate) = &self.role else { return None };
         candidate.inherits()

@@ -6,7 +6,7 @@
 //! mistake duration.
 //!
 //! ```text
-//! p, every interval:          send HEARTBEAT to who watches it
+//! p, every interval:          send HEARTBEAT to its watchers
 //! q, on HEARTBEAT from p:     if q suspects p: that was a mistake; trust p
 //!                             deadline(p) := as the rule has it
 //! q, at deadline(p):          suspect p
@@ -15,11 +15,11 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages | none of its own: any that come once an interval will do |
-//! | completeness | strong: who has crashed is suspected by all that watch it, and for good |
-//! | accuracy | none that is sure: who lives may be suspected, and is trusted again when it is heard |
+//! | completeness | strong: a crashed member is suspected by all that watch it, and for good |
+//! | accuracy | none that is sure: a living member may be suspected, and is trusted again when it is heard |
 //! | tolerates | loss, delay, order: they cost mistakes |
 //!
-//! Who is slow cannot be distinguished from who has crashed (Fischer, Lynch and Paterson, *Impossibility of
+//! A slow process cannot be distinguished from a crashed one (Fischer, Lynch and Paterson, *Impossibility of
 //! Distributed Consensus with One Faulty Process*, JACM 32(2), 1985). So a suspicion is a guess, and may do no
 //! more than choose who is nominated. What must be safe waits for a lease.
 //!
@@ -133,7 +133,7 @@ impl<P: Copy + Ord> Detector<P> {
         }
     }
 
-    /// Watches these from now on, and nobody else. Who is new is trusted, unless it was suspected before, and was not
+    /// Watches these from now on, and nobody else. A new one is trusted, unless it was suspected before, and was not
     /// heard since.
     pub fn watch(&mut self, now: LocalTime, peers: &BTreeSet<P>) -> Vec<Verdict<P>> {
         let gone: Vec<P> =

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use self::ballot::Ballots;
 pub use self::event::{Candidacy, Command, ElectionEvent, Event, Profile};
 use self::message::{ElectionMessage, State, What};
-use self::monitor::{Monitor, NoticeOf, Seen};
+use self::monitor::{Monitor, NoticeOf, ToSend};
 use crate::core::{self, CarriedHolds, Holds, Notice, Seat, Service};
 use crate::ids::{HoldName, Incarnation, MemberId};
 use crate::policy::{ELECTION, ElectionAlgorithm, Policy};
@@ -174,7 +174,7 @@ impl Elections {
     /// At the leader of the group: sees to elections without a leader, and tells all what has changed.
     /// `beat`: also who stands.
     pub(crate) fn look(&mut self, cx: &mut Cx<'_>, beat: bool) {
-        let Seen { notices, calls, hand_overs } = self.monitor.look(cx, &self.profiles, beat);
+        let ToSend { notices, calls, hand_overs } = self.monitor.look(cx, &self.profiles, beat);
         let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         for NoticeOf { name, number, state, to, news } in notices {
             for peer in to {

@@ -2,7 +2,7 @@
 //!
 //! A history is a list of [`Operation`]s on one axis of time: the time since its beginning, by true
 //! time in the simulator and by one machine's `CLOCK_BOOTTIME` in a real run. It is recorded where
-//! applications stand, not inside the group: what counts is what they were *notified of*. [`History::check`]
+//! applications stand, not within the group: what counts is what they were *notified of*. [`History::check`]
 //! finds every breach of a [`Law`].
 //!
 //! On a real run, record what a program beside the sidecar sees, all by the clock of one machine: the
@@ -46,12 +46,12 @@ pub use self::violation::Violation;
 /// What was recorded, in any order.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct History {
-    entries: Vec<Entry>,
+    entries: Vec<RecordedOperation>,
 }
 
 /// An operation, and when it was.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Entry {
+pub struct RecordedOperation {
     /// The time since the history began.
     pub at: Duration,
     /// What happened.
@@ -166,7 +166,7 @@ pub enum Law {
     /// one than all that earlier views granted. So nobody writes for an earlier leader after somebody
     /// wrote for a later one.
     Fence,
-    /// Who believes to hold is refused by no store.
+    /// A client that believes to hold is refused by no store.
     Refused,
     /// A deadline that somebody was notified of is never taken back.
     Deadline,
@@ -174,7 +174,7 @@ pub enum Law {
     Past,
     /// A hold that was lost is not extended.
     Final,
-    /// Who shows a token that is not the holder's is refused.
+    /// A client that shows a token that is not the holder's is refused.
     Holder,
     /// At most one believes to lead.
     OneLeader,
@@ -217,7 +217,7 @@ pub enum Scope {
 impl History {
     /// Adds what happened. The order of calls counts only for operations of the same time.
     pub fn record(&mut self, at: Duration, operation: Operation) {
-        self.entries.push(Entry { at, operation });
+        self.entries.push(RecordedOperation { at, operation });
     }
 
     /// Adds what was recorded elsewhere on the same axis of time.
@@ -226,7 +226,7 @@ impl History {
     }
 
     /// What was recorded, in the order of recording.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[RecordedOperation] {
         &self.entries
     }
 
@@ -252,13 +252,13 @@ impl History {
     }
 }
 
-impl From<Vec<Entry>> for History {
-    fn from(entries: Vec<Entry>) -> Self {
+impl From<Vec<RecordedOperation>> for History {
+    fn from(entries: Vec<RecordedOperation>) -> Self {
         Self { entries }
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for RecordedOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>12.6} s  {}", self.at.as_secs_f64(), self.operation)
     }

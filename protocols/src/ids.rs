@@ -28,7 +28,7 @@ impl Epoch {
     ///
     /// The register's numbers stay far below: its time term ends at 2^32
     /// ([`TIME_TERM_MAX`](crate::register::TIME_TERM_MAX)), and views begin once a second at most. So
-    /// nothing that was sent in a view of the one kind can be taken for a word of the other.
+    /// nothing that was sent in a view of the one kind can be taken for a message of the other.
     pub const UNARBITRATED: Self = Self(1_000_000_000_000);
 
     /// Whether a view of this number numbered itself.

@@ -238,7 +238,7 @@ impl Locks {
         if cx.holds.is_held(name) {
             return self.enter_again(cx, name);
         }
-        // The claim that it was let in for was taken back: it leaves at once.
+        // The claim for which it entered was taken back: it leaves at once.
         if self.lock(cx, name).deferred.contains(&Deferred::Command(mutex::Command::Exit)) {
             return;
         }
@@ -319,12 +319,12 @@ impl Locks {
 
     /// Not every algorithm notifies a waiting member that it is known to wait. What a promise listed that the
     /// leader has acknowledged is known: `asked` is when it was sent.
-    fn tell_who_waits(&mut self, cx: &mut Cx<'_>, asked: LocalTime) {
+    fn notify_waiting(&mut self, cx: &mut Cx<'_>, asked: LocalTime) {
         let earlier = cx.holds.waiting().filter(|(_, claim)| claim.since < asked);
         let earlier: Vec<LockName> = earlier.map(|(name, _)| name.clone()).collect();
         for name in earlier {
-            let untold = self.all.get(&name).is_some_and(|lock| !lock.notified);
-            if untold && !cx.holds.is_led(&name) && self.may_consult(cx, &name) {
+            let is_unnotified = self.all.get(&name).is_some_and(|lock| !lock.notified);
+            if is_unnotified && !cx.holds.is_led(&name) && self.may_consult(cx, &name) {
                 self.queued(cx, &name);
             }
         }

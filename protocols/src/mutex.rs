@@ -1,4 +1,4 @@
-//! Mutual exclusion inside one view.
+//! Mutual exclusion within one view.
 //!
 //! The algorithms stand here as their sources have them: no leases, no tokens, no crashes. What
 //! they lack is put around them by the member that runs them. A member runs [`AnyMutex`]: the one

@@ -12,7 +12,7 @@ use crate::time::LocalTime;
 /// [`Protocol::handle`] for every input, one at a time, and carries out the effects in the order in
 /// which they were put into the [`Outbox`].
 pub trait Protocol {
-    /// Who it talks to: ranks of a view for the textbook algorithms.
+    /// Its peers: ranks of a view for the textbook algorithms.
     type Peer: Value + Copy + Ord;
     /// What the application on this member may ask for.
     type Command: Value;

@@ -77,7 +77,7 @@ pub struct MemberInfo {
     pub capacity: u32,
     /// In which zone its pod is: the value of a label of Kubernetes, or nothing.
     pub zone: Option<String>,
-    /// Counts who was admitted: smaller is more senior. Zero until admitted.
+    /// Counts the pods that were admitted: smaller is more senior. Zero until admitted.
     pub seniority: u64,
     /// The protocol versions that it speaks, lowest and highest.
     pub protocol: Versions,

@@ -38,8 +38,8 @@ impl Sub for LocalTime {
 
 /// How long somebody may count on something that another grants or waits for `wait`.
 ///
-/// Who holds counts `hold(wait)` from *before it sent* the request; who grants or waits counts
-/// `wait` from *after it received* it. Five per cent covers the difference between two clocks'
+/// A holder counts `hold(wait)` from *before it sent* the request; a granter and a waiter count
+/// `wait` from *after they received* it. Five per cent covers the difference between two clocks'
 /// rates, 20 ms the grain of timers. There is no other conversion between members' clocks.
 #[must_use]
 pub fn hold(wait: Duration) -> Duration {

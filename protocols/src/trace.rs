@@ -30,7 +30,7 @@ mod tests;
 mod watch;
 
 pub use self::content::{Clocks, Content};
-pub use self::event::{Breach, Entry, Event};
+pub use self::event::{Breach, Event, TraceEntry};
 pub use self::line::{Line, What};
 pub use self::merge::{Merged, Refusal, Step, merge};
 pub use self::recorder::Recorder;

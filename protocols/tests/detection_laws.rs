@@ -111,7 +111,7 @@ fn rules() -> [Stated; 4] {
 /// A peer crashes at any moment, over slow links that lose one heartbeat in ten. All that live suspect it within a
 /// timeout, a transfer and what their clocks differ by, or did already; and nobody trusts it again.
 #[test]
-fn who_crashes_is_suspected_by_all_in_time_and_for_good() {
+fn a_member_that_crashes_is_suspected_by_all_in_time_and_for_good() {
     let slowest = Duration::from_millis(120);
     for stated in rules() {
         for seed in 0..60 {
@@ -136,10 +136,10 @@ fn who_crashes_is_suspected_by_all_in_time_and_for_good() {
     }
 }
 
-/// Who lives is trusted again with the next heartbeat that arrives, and each suspicion of it is a mistake that is
+/// A living member is trusted again with the next heartbeat that arrives, and each suspicion of it is a mistake that is
 /// reported once, with its length.
 #[test]
-fn who_is_heard_is_trusted_again_and_each_suspicion_of_the_living_is_a_mistake() {
+fn a_member_that_is_heard_is_trusted_again_and_each_suspicion_of_the_living_is_a_mistake() {
     for stated in rules() {
         for seed in 0..40 {
             let mut sim = group(seed, stated, 3);

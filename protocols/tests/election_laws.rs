@@ -349,7 +349,7 @@ impl Elections {
             && group.memory.again < AGAIN
     }
 
-    /// No member that this one reaches has heard of an election: who was asked to elect crashed before, or is
+    /// No member that this one reaches has heard of an election: the one that was asked to elect crashed before, or is
     /// cut off.
     fn nobody_knows<P: Candidate>(&self, group: &State<P>, member: MemberId) -> bool {
         self.component(group, member).into_iter().all(|id| {
@@ -359,7 +359,7 @@ impl Elections {
     }
 }
 
-/// The third election is wide; and who begins it may die, which begins the count anew.
+/// The third election is wide; and the member that begins it may die, which begins the count anew.
 const AGAIN: u8 = 6;
 
 fn view(size: u32) -> View {

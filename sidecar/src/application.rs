@@ -1,6 +1,6 @@
 //! The application beside the sidecar, as it is looked after: whether it is well, and whether its containers run.
 //!
-//! Its own word is in its candidacies; this is what others report of it, and can only take a candidacy away.
+//! What it states itself is in its candidacies; this is what others report of it, and can only take a candidacy away.
 
 mod args;
 mod health;
@@ -10,7 +10,7 @@ pub(crate) use health::look_after;
 
 use conclave_protocols::LocalTime;
 
-/// What is known of the application besides its own word.
+/// What others report of the application.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Application {
     /// How it answers when its health is asked.

@@ -141,7 +141,7 @@ impl Known {
         }
     }
 
-    /// Pods come and go. Who has no endpoint may be about to get one, but not for long.
+    /// Pods come and go. A pod without an endpoint may be about to get one, but not for long.
     fn forget(&mut self, endpoints: &[Endpoint]) {
         self.peers.retain(|pod, (_, at)| {
             at.elapsed() < AGAIN || endpoints.iter().any(|endpoint| endpoint.pod == *pod)

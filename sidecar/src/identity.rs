@@ -30,4 +30,4 @@ pub use renewal::Renewal;
 pub use verifier::Distrust;
 
 /// The credentials of a member, whenever they change; nothing before it has any.
-pub type Held = watch::Receiver<Option<Arc<Credentials>>>;
+pub type OwnCredentials = watch::Receiver<Option<Arc<Credentials>>>;

@@ -43,7 +43,7 @@ pub(crate) struct Mark {
     pub(crate) election: String,
     /// The fencing token of the lead; nothing without an arbiter.
     pub(crate) token: Option<u64>,
-    /// The `holderIdentity` that stands beside it: with another one, this is not the holder's word.
+    /// The `holderIdentity` that stands beside it: with another one, this is not the holder's statement.
     pub(crate) holder: String,
 }
 

@@ -4,7 +4,7 @@
 //! closed when nothing was sent for long. What a peer has not acknowledged is kept, within limits;
 //! what would be of no use when it is late is dropped instead.
 //!
-//! Both ends show a certificate of the group ([`crate::identity`]), and are who it says. Where zones have gateways, these
+//! Both ends show a certificate of the group ([`crate::identity`]), and are the pods that it names. Where zones have gateways, these
 //! pass on what ends say to each other that do not reach each other ([`relays`]).
 
 mod crowd;
@@ -37,7 +37,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::identity::Held;
+use crate::identity::OwnCredentials;
 use crate::metrics::Metrics;
 use crate::probes::Keyring;
 use crate::wire::Payload;
@@ -50,14 +50,14 @@ pub(crate) struct Local {
     /// Who this is.
     pub(crate) info: MemberInfo,
     /// What it shows to others, and whom it believes.
-    pub(crate) held: Held,
+    pub(crate) held: OwnCredentials,
     pub(crate) warnings: Warnings,
     /// Who introduces itself.
     pub(crate) introduced: mpsc::Sender<MemberInfo>,
     pub(crate) metrics: Metrics,
     /// Where the keys go that both ends of a link derive.
     pub(crate) keys: Keyring,
-    /// Between whom nothing goes in or out.
+    /// Between whom nothing passes.
     pub(crate) cuts: Cuts,
     /// Where the others are.
     pub(crate) roads: Roads,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 pub(crate) use domain::clock_domain;
-pub(crate) use host::{Host, Kept};
+pub(crate) use host::{Host, Synchronization};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 pub(crate) use stamps::Stamps;
 
@@ -22,7 +22,7 @@ pub struct OsClock {
 
 /// One moment by the two clocks that applications read deadlines by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Moment {
+pub struct ApplicationTime {
     /// As [`OsClock::now`].
     pub boottime: LocalTime,
     monotonic_ns: u64,
@@ -62,9 +62,9 @@ impl OsClock {
     ///
     /// That one is read first: time that passes between the two, a suspend too, makes what is stated
     /// by it earlier, and never later.
-    pub fn moment(self) -> Moment {
+    pub fn moment(self) -> ApplicationTime {
         let monotonic_ns = nanos(clock_gettime(ClockId::Monotonic));
-        Moment { monotonic_ns, boottime: self.now() }
+        ApplicationTime { monotonic_ns, boottime: self.now() }
     }
 
     /// The clock that the group clock is made from: no daemon slews it (`CLOCK_MONOTONIC_RAW`).
@@ -97,7 +97,7 @@ impl OsClock {
     }
 }
 
-impl Moment {
+impl ApplicationTime {
     /// What `CLOCK_MONOTONIC` reads at `deadline`, if the machine is not suspended before it.
     pub fn monotonic_ns_at(self, deadline: LocalTime) -> u64 {
         let left = deadline.0.saturating_sub(self.boottime.0);
@@ -142,13 +142,15 @@ mod tests {
     #[test]
     fn a_suspend_before_the_moment_makes_a_monotonic_deadline_no_later() {
         // An hour was slept through; ten seconds are left.
-        let moment = Moment { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
+        let moment =
+            ApplicationTime { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
         assert_eq!(moment.monotonic_ns_at(LocalTime(5_010 * SECOND)), 1_410 * SECOND);
     }
 
     #[test]
     fn a_deadline_that_has_passed_has_passed_by_the_monotonic_clock_too() {
-        let moment = Moment { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
+        let moment =
+            ApplicationTime { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
         assert_eq!(moment.monotonic_ns_at(LocalTime(4_000 * SECOND)), 1_400 * SECOND);
     }
 

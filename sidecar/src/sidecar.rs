@@ -22,7 +22,7 @@ use crate::group::Group;
 use crate::group::slot::{self, Slot};
 use crate::group::task::{Beginning, Sent};
 use crate::http::{self, LeaderElector, Limits, ListenError, Listeners};
-use crate::identity::Held;
+use crate::identity::OwnCredentials;
 use crate::kubernetes::write_termination_message;
 use crate::lease::Leases;
 use crate::links::{Cuts, Links, Local, Roads, Warnings};
@@ -74,7 +74,7 @@ pub struct Membership {
     /// The elections that its application stands in from the beginning.
     pub elections: Vec<String>,
     /// What this member shows to the others; it has a certificate.
-    pub held: Held,
+    pub held: OwnCredentials,
     /// What the resource says.
     pub policy: Policy,
     /// What the resource's status says was used.
@@ -93,7 +93,7 @@ pub struct Membership {
     pub sight: watch::Receiver<Sight>,
     /// Processes that are surely dead.
     pub dead: mpsc::Receiver<Incarnation>,
-    /// What is known of the application besides its own word.
+    /// What others report of the application.
     pub application: watch::Receiver<Application>,
     /// The file whose content is reported when this process has ended.
     pub termination_message: Option<PathBuf>,

@@ -147,13 +147,13 @@ fn a_ballot_goes_by_the_formula(
 fn among_the_living(algorithm: ElectionAlgorithm) -> RangeInclusive<u64> {
     let n = STAND as u64;
     match algorithm {
-        // Who hears of the winner before anybody asks it asks nobody; and the highest announces itself again to each that
+        // A member that hears of the winner before anybody asks it asks nobody; and the highest announces itself again to each that
         // asks it after the first.
         ElectionAlgorithm::Bully => {
             let most = cost::bully_living(n, 0) + cost::bully_announced_again(n, 0);
             cost::bully_living(n, n - 1)..=most
         }
-        // Who knows who leads before the announcement comes round passes it on no more; the list has come round.
+        // A member that knows who leads before the announcement comes round passes it on no more; the list has come round.
         ElectionAlgorithm::Ring => n + 1..=cost::ring_living(n),
         ElectionAlgorithm::ChangRoberts => n + 1..=cost::chang_roberts_living(n, 0),
         ElectionAlgorithm::SpanningTree => {

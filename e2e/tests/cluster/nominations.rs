@@ -90,7 +90,7 @@ fn zones_are_known(group: &Group<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All stand, the leader withdraws, and one of the other five begins the ballot. Who answers too late counts as dead, which
+/// All stand, the leader withdraws, and one of the other five begins the ballot. A member that answers too late counts as dead, which
 /// changes what the ballot costs; so there are several.
 fn a_ballot_goes_by_way_of_the_gateways(group: &Group<'_>) -> Result<()> {
     let (pods, expected) = (group.pods()?, of_five_in_two_zones());
@@ -132,7 +132,7 @@ fn successor(group: &Group<'_>, leader: &Pod) -> Result<Pod> {
     })
 }
 
-/// Who answers late counts as dead, which changes what an election costs; so there are several, until one goes by the
+/// A member that answers late counts as dead, which changes what an election costs; so there are several, until one goes by the
 /// formula.
 fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> {
     let (least, most) = costs(algorithm, MEMBERS as u64);

@@ -63,7 +63,7 @@ fn the_status_tells_of_a_view_that_nobody_knows(group: &Group<'_>) -> Result<()>
     group.unlock(&leader, &held)
 }
 
-/// The operator puts a mark where the record was, and the leader its next view: who holds goes on.
+/// The operator puts a mark where the record was, and the leader its next view: holders go on.
 fn the_leader_replaces(
     cluster: &Cluster,
     group: &Group<'_>,

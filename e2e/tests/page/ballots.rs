@@ -185,7 +185,7 @@ impl Drawn {
     }
 
     /// There is an arrow for each message that was counted, from left to right; every member's own count is that of
-    /// its API; and these words were said.
+    /// its API; and these names were shown.
     fn check(&self, dev: &Dev, words: &[&str]) -> Result<()> {
         let of = |part: &str| self.messages.iter().filter(|one| one["part"] == part).count();
         ensure!(of("textbook") == self.counted, "{} arrows for {}", of("textbook"), self.counted);

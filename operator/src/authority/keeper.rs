@@ -139,7 +139,7 @@ impl Keeper {
         longest.min(self.lifetimes.overlap / 4).max(PAUSE_MIN)
     }
 
-    /// A Secret that somebody has deleted is made anew as it was: who trusts the authority goes on.
+    /// A Secret that somebody has deleted is made anew as it was: clients that trust the authority go on.
     async fn create(&self, now: Timestamp) -> Result<(), KeepError> {
         let known = self.authority.borrow().clone();
         let authority = match known {

@@ -60,7 +60,7 @@ async fn a_client_that_never_reads_the_answer_loses_its_place() {
     let server = server(Limits { served: 1, lifetime, ..LIMITS }, router).await;
     let mut first = client(server, 1, "/long").await;
     first.read_u8().await.expect("the answer begins");
-    // Who waits as long as the place is taken grows old too, and comes again.
+    // A client that waits as long as the place is taken grows old too, and comes again.
     let answered =
         async { while !sent(client(server, 2, "/hello").await).await.ends_with("hello") {} };
     timeout(Duration::from_secs(60), answered).await.expect("the place is free again");

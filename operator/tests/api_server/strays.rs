@@ -110,7 +110,7 @@ async fn each_pod_is_reported_once_and_anew_when_its_group_was_there_meanwhile()
     assert_eq!(notified(&server), Vec::<String>::new());
     server.remove(CONCLAVE);
     look().await.expect("it works");
-    // It is the same that is said of them, so it is counted on their first Events.
+    // It is the same that is reported of them, so it is counted on their first Events.
     let calls = server.take_calls().1.into_iter();
     let counted =
         calls.filter(|call| call.path.starts_with(EVENTS) && call.method == Method::PATCH);

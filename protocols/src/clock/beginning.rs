@@ -25,7 +25,7 @@ use crate::view::View;
 /// What the members replied to a leader without a time.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Beginning {
-    /// How often it has asked since somebody replied who had not before.
+    /// How often it has asked since a member replied that had not before.
     rounds: u32,
     /// Whether it asks for any time, since it may begin one.
     may_begin: bool,

@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | messages per round | 3(n - 1) |
 //! | error of a member after a round | half a round trip, and 2ρ for each second after; and the daemon's own error |
-//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks, as far as the rule of averaging leaves them out |
+//! | tolerates | loss, duplicates, crashes: a silent member is not averaged; wrong clocks, as far as the rule of averaging leaves them out |
 //! | links | any; delays need not be the same both ways |
 //!
 //! Deviations:

@@ -467,5 +467,5 @@ const TRIES_BEFORE_SET: u32 = 16;
 /// W: between two attempts, and between the first readings in a view.
 const PAUSE: Duration = Duration::from_millis(50);
 /// So often a client reads in quick succession once its clock is set in a view: its second request confirms the server, and a
-/// later one brings the word that all have the time.
+/// later one states that all have the time.
 const QUICK: u32 = 8;

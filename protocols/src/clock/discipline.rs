@@ -252,7 +252,7 @@ impl VirtualClock {
         self.map.void_from = 0;
     }
 
-    /// What was heard contradicts what is assumed, or what is known: so it is for as long as a leader's word counts.
+    /// What was heard contradicts what is assumed, or what is known: so it is for as long as a leader's statement counts.
     pub(super) fn note_disruption(&mut self, now: LocalTime) {
         self.map.disrupted_until = now.0.saturating_add(HOLD_NS);
     }

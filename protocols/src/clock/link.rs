@@ -51,7 +51,7 @@
 //! - The window advances by a sixteenth of itself: a sample counts for between 15/16 and 16/16 of
 //!   the window.
 //! - Only points that some line can touch are kept, those of the hull of each sixteenth, once it is
-//!   the third youngest. What a packet that comes later than that would have said about rates together
+//!   the third youngest. What a packet that comes later than that would have shown about rates together
 //!   with a point that is gone is lost, and when more than 64 points of a sixteenth are left, every
 //!   second of them. Less is known then, nothing wrong.
 //! - The margin grows with D^1.5, as the error of a line does under a random walk of the rate; Huygens

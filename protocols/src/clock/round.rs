@@ -237,8 +237,8 @@ impl Round {
         bounds.get(liars(view)).or_else(|| bounds.last()).copied()
     }
 
-    /// Who answered a daemon with a time that they keep group time. To one without, those state what they had, who are yet
-    /// to get it anew.
+    /// Those that answered a daemon with a time that they keep group time. To one without, those that are yet to get it anew
+    /// state what they had.
     pub(super) fn have_time(&self, own: Own) -> impl Iterator<Item = MemberId> + '_ {
         let counts = own.bound_ns.is_some();
         let claims = move |sample: &Sample| counts && sample.claimed_ns.is_some();

@@ -45,7 +45,7 @@ pub struct Transfer {
     /// another time can no more begin without it than if it had stayed in that view.
     had_in_common: bool,
     /// This member leads the view, and has had no lease in it yet: the others may begin the next without it, and know of
-    /// none who has the time.
+    /// none that has the time.
     lacks_lease: bool,
 }
 

@@ -99,7 +99,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.belief.begins(from);
         }
         if takes_over {
-            // Who is about to end leads for a moment: nobody is notified, so that nobody waits for that.
+            // A member that is about to end leads for a moment: nobody is notified, so that nobody waits for that.
             self.belief.set_ends(self.going != Going::Stays);
         }
         let start = ViewStart { record: written, base, carried, grace_until };

@@ -13,7 +13,7 @@ use crate::time::LocalTime;
 /// What a member knows of admission.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Admissions {
-    /// The latest word of a leader, and in which view.
+    /// The latest message of a leader, and in which view.
     heard: Option<(Epoch, bool)>,
     /// What the process was last notified of.
     notified: Option<bool>,

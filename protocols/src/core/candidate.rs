@@ -55,7 +55,7 @@ enum Step {
     Reading,
     /// Asks the members of the base for their seals.
     Sealing,
-    /// The leader lease is over; who seals now still saves the wait.
+    /// The leader lease is over; a member that seals now still saves the wait.
     Stragglers,
     /// Asks the register to put the mark `closing` on the base.
     Closing,

@@ -143,7 +143,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.arm_detection(now, out);
     }
 
-    /// The timer may go off too early: who was heard meanwhile has more time, and it is set again then.
+    /// The timer may fire too early: a member that was heard meanwhile has more time, and it is set again then.
     fn arm_detection(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         match self.detection.detector.next() {
             Some(next) if self.detection.is_before_the_timer(next) => {

@@ -36,7 +36,7 @@ pub use self::carry::Lines;
 pub(super) use self::changes::Copied;
 use self::changes::OwnList;
 pub use self::entries::Holder;
-use self::entries::{Admission, Entry, Reserved};
+use self::entries::{Admission, Reserved, TableEntry};
 use self::lease::OwnLease;
 pub use self::listed::GROUP_MAX;
 use self::listed::{Listing, Waiter};
@@ -106,7 +106,7 @@ pub struct Holds {
 
 /// What is known of one name.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Held {
+struct NameState {
     /// This member's application wants it or has it.
     claim: Option<Claim>,
     /// This member stands in line for it, by that request.
@@ -121,8 +121,8 @@ struct Held {
     seen: FencingToken,
     /// At the leader: up to where the member that it granted it to may have used tokens.
     reserved: Option<Reserved>,
-    /// The leader's knowledge of who holds it.
-    entry: Option<Entry>,
+    /// The leader's knowledge of its holder.
+    entry: Option<TableEntry>,
     /// On whose behalf members wait for it, at the leader.
     notes: BTreeMap<MemberId, Note>,
     /// Nobody is granted it before.
@@ -253,16 +253,16 @@ impl Holds {
 
     // ----- the parts of that
 
-    fn held(&mut self, name: &HoldName) -> &mut Held {
+    fn held(&mut self, name: &HoldName) -> &mut NameState {
         if !self.all.contains_key(name) {
-            let held = Held { highest: self.floor, ..Held::default() };
+            let held = NameState { highest: self.floor, ..NameState::default() };
             self.all.insert(name.clone(), held);
         }
         self.all.get_mut(name).expect("it was just put there")
     }
 
     /// All that this member claims or has at hand.
-    fn own_all(&self) -> impl Iterator<Item = (&HoldName, &Held)> + Clone {
+    fn own_all(&self) -> impl Iterator<Item = (&HoldName, &NameState)> + Clone {
         self.own.iter().filter_map(|name| Some((name, self.all.get(name)?)))
     }
 
@@ -285,7 +285,7 @@ impl Holds {
     }
 }
 
-impl Held {
+impl NameState {
     fn is_idle(&self) -> bool {
         self.entry.is_none()
             && self.waiters.is_empty()

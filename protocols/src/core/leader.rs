@@ -222,7 +222,7 @@ impl Leader {
         self.grace_over && self.leader_lease_until() > now
     }
 
-    /// Whether anything is granted at the moment: it is not while it is made sure of who holds what.
+    /// Whether anything is granted at the moment: it is not while the leader makes sure of all holds.
     pub(super) fn admits(&self, now: LocalTime) -> bool {
         self.grants(now) && self.freeze.is_none()
     }
@@ -327,7 +327,7 @@ impl Leader {
         waits.then(|| self.since.after(patience))
     }
 
-    /// What the next leader is to know, with who holds and waits. Rule 29: of what is not `whole`, somebody may
+    /// What the next leader is to know, with the holders and the waiters. Rule 29: of what is not `whole`, somebody may
     /// have entered whom the table does not name.
     pub(super) fn hand_over(&self, now: LocalTime, table: Table, whole: bool) -> HandOver {
         let rest = self.rest_of_grace(now);

@@ -213,7 +213,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.leader().is_none_or(|leader| leader.is_frozen());
         }
         if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
-            // Who took over while it drains waited for all to promise, and for nothing else.
+            // A leader that took over while it drains waited for all to promise, and for nothing else.
             self.hand_over_in_time(now, out);
         }
         false
@@ -230,7 +230,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             say(successor, PeerMessage::Leave(Box::new(leave)), out);
             return self.await_successor(out);
         }
-        // Also to those that do not lead: who does may have resigned a moment ago.
+        // Also to those that do not lead: the one that does may have resigned a moment ago.
         if let Some(record) = &self.record {
             say_each(record.others(self.me.incarnation), &self.leave_message(now), out);
         }
@@ -260,8 +260,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         PeerMessage::Leave(Box::new(leave.unwrap_or_default()))
     }
 
-    /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
-    /// what.
+    /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of the
+    /// holds.
     pub(super) fn leave_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         if self.hand_over(now, false, out) {
             self.await_successor(out);
@@ -341,7 +341,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.write_register(now, value.version, record, out);
     }
 
-    /// A write was carried out: that of who closes the group, or an earlier one.
+    /// A write was carried out: that of a leader that closes the group, or an earlier one.
     pub(super) fn resigned_wrote(
         &mut self,
         now: LocalTime,
@@ -360,7 +360,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register does not answer who wants to close the group: asks again, while there is time.
+    /// The register does not answer a leader that wants to close the group: asks again, while there is time.
     pub(super) fn resigned_without_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         if let Role::Resigned(Resigned::Closes { .. }) = self.role {
             self.read_register(now, out);
@@ -409,7 +409,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Some(record) = self.record.as_ref().filter(|r| leave.counts_in(r.epoch)) else {
             return;
         };
-        // Who left the view before may be one whose hold this view took over.
+        // A member that left the view before may be one whose hold this view took over.
         let oldest = record.base.unwrap_or(record.epoch);
         if let Some(legacy) = self.legacy.as_mut().filter(|legacy| leave.counts_in(legacy.base)) {
             let tells_of = leave.tells_of();

@@ -46,7 +46,7 @@ impl Listed {
         self.is_whole = self.own.settle_at(latest, digest);
     }
 
-    /// All that it listed, by the clock of who keeps it.
+    /// All that it listed, by the clock of its keeper.
     fn all(&self, now: LocalTime) -> List {
         let mut list = self.rest.clone().aged(self.at, now);
         let own = self.own.list.items().filter_map(|(name, item)| {
@@ -104,7 +104,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 }
 
 impl List {
-    /// The list later, by the clock of who keeps it: what has run out is gone.
+    /// The list later, by the clock of its keeper: what has run out is gone.
     pub(super) fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
         let passed = now - since;
         self.rest = self.rest.saturating_sub(passed);

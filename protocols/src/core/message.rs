@@ -175,7 +175,7 @@ pub struct Heartbeat {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Admission {
     /// It is open: the leader has its leader lease, and the grace period is over. It is closed for a
-    /// moment while the leader makes sure of who holds what.
+    /// moment while the leader makes sure of all holds.
     pub open: bool,
     /// The highest `high` of a token that the view may give.
     pub ceiling: Epoch,
@@ -331,7 +331,7 @@ pub struct LeaderList {
     pub changes: Changes,
     /// For people: of the holds that this names; without metadata.
     pub notes: Vec<(HoldName, Note)>,
-    /// With a rest: holds of who is not in the view.
+    /// With a rest: holds of members outside of the view.
     pub outsiders: Vec<TableHold>,
     /// For how much longer others may run: the rest of the grace period, or of what found no room.
     pub rest: Duration,
@@ -342,7 +342,7 @@ pub struct LeaderList {
 /// The holds that a leader listed, as its members report them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct List {
-    /// The leader's own, and, with a rest, those of who is not in the view.
+    /// The leader's own, and, with a rest, those of members outside of the view.
     pub holds: Vec<TableHold>,
     /// For how much longer others may run: the rest of the grace period, or of what found no room.
     pub rest: Duration,

@@ -171,7 +171,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.promises.promise(now.after(leader_lease));
         let listed = self.keep_list(now, epoch, to, list);
         let changes = self.changes(now, out);
-        let notes = self.holds.untold_notes();
+        let notes = self.holds.unsent_notes();
         let drains = self.going != Going::Stays;
         let promise = Promise { epoch, seq, stamp: now, changes, listed, notes, drains };
         say(to, PeerMessage::Promise(Box::new(promise)), out);

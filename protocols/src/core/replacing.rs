@@ -1,4 +1,4 @@
-//! A record that is no word on the latest view: it was lost and a mark stands in its place, or it is an
+//! A record that states nothing of the latest view: it was lost and a mark stands in its place, or it is an
 //! older one that was brought back from a backup.
 
 use super::{Member, Nominator, Out, Role, Service};
@@ -19,7 +19,7 @@ impl Mark {
         Self { version: version.clone(), nonce: record.nonce }
     }
 
-    /// What the leader of that view replaces by its next one, if it is no word on the latest view.
+    /// What the leader of that view replaces by its next one, if it states nothing of the latest view.
     pub(super) fn to_replace(led: Epoch, value: &Value) -> Option<Self> {
         let found = value.record.as_ref()?;
         (found.base_unknown || found.epoch < led).then(|| Self::of(&value.version, found))
@@ -73,7 +73,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         known.max(self.promises.epoch()).max(self.status.epoch)
     }
 
-    /// Rule 33: a leader puts its next view in the place of a record that is no word on the latest view.
+    /// Rule 33: a leader puts its next view in the place of a record that states nothing of the latest view.
     /// Its leader lease, which runs after the answer came, proves that no later one has begun; the
     /// compare-and-swap, that none has since. So its table is that of the latest view.
     pub(super) fn replace_record(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {

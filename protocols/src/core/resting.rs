@@ -1,4 +1,4 @@
-//! A leader that gives its leader lease to another and stays: on its application's word, or because somebody asks for
+//! A leader that gives its leader lease to another and stays: because its application or somebody else asks for
 //! a transfer. It hands over as one that drains does (rule 37 of `docs/views.md`), and is put last for a while.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const TRIES: u32 = 3;
 
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Whether that member could lead next, as far as this one knows. A leader knows which live and which do not rest,
-    /// the others only who is in the view.
+    /// the others only which are in the view.
     pub fn may_lead_next(&self, now: LocalTime, member: Incarnation) -> bool {
         let me = self.me.incarnation;
         match &self.role {
@@ -29,7 +29,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// For that long another is to lead, if there is one. Who is about to end in any case only names its successor.
+    /// For that long another is to lead, if there is one. A member that is about to end in any case only names its successor.
     pub(super) fn rest(
         &mut self,
         now: LocalTime,
@@ -43,7 +43,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.next_leader = to.or(self.next_leader);
         self.going = match self.going {
             Going::Stays => Going::Rests(rest),
-            // A transfer takes no cooldown back, and who asks over and over keeps nobody from being believed for longer.
+            // A transfer takes no cooldown back, and a caller that asks over and over keeps nobody from being believed for longer.
             Going::Rests(before) => {
                 let of = if self.belief.ends() { before } else { rest };
                 Going::Rests(Rest { until: rest.until.max(before.until), ..of })

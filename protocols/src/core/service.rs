@@ -11,11 +11,11 @@ use crate::protocol::{Named, Value};
 use crate::time::LocalTime;
 use crate::view::Carried;
 
-/// Something that the members of a group do together, inside a view.
+/// Something that the members of a group do together, within a view.
 ///
 /// A service knows its place in a view ([`Seat`]) and nothing of registers, promises or seals.
-/// There is one value for a member's whole life: what its application wants outlives views. Who holds and who
-/// waits the core carries from one view into the next, so a service decides only who is to have a hold.
+/// There is one value for a member's whole life: what its application wants outlives views. The core carries
+/// the holders and the waiters from one view into the next, so a service only decides who is to have a hold.
 pub trait Service: Value {
     /// What the application on this member may ask for.
     type Command: Value;
@@ -217,8 +217,8 @@ impl<S: Service> Cx<'_, S> {
         self.out.push(ServiceEffect::Transfer(to));
     }
 
-    /// Whether this member guesses that another has crashed. A guess may choose who is nominated; who holds, and who
-    /// may be granted something, is not for it to decide.
+    /// Whether this member guesses that another has crashed. A guess may choose who is nominated; it decides neither
+    /// who holds nor who may be granted something.
     #[must_use]
     pub fn is_suspected(&self, member: MemberId) -> bool {
         let member = self.holds.seat().and_then(|seat| seat.member(member));

@@ -11,7 +11,7 @@
 //!   safe holds from before the time of `None` may still run.
 //!
 //! Views without an arbiter number themselves, from [`Epoch::UNARBITRATED`] on, where the register
-//! never comes. So a word of the one kind of view is never taken for one of the other. What was
+//! never comes. So a message of the one kind of view is never taken for one of the other. What was
 //! refused with an arbiter stays refused, and no process ever leads two views of one number.
 
 use super::leader::{Leader, Task};
@@ -213,7 +213,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// Nobody can have a leader lease: begins a view with an arbiter, with those that follow this leader
-    /// and those that want to join. Who waits keeps its place; what is held ends.
+    /// and those that want to join. A waiter keeps its place; what is held ends.
     fn begin_quorum(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
         let present = leader.record().clone();

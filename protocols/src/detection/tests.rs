@@ -17,7 +17,7 @@ fn two() -> Detector<u8> {
 }
 
 #[test]
-fn who_is_silent_is_suspected_once_and_trusted_when_it_is_heard() {
+fn a_silent_member_is_suspected_once_and_trusted_when_it_is_heard() {
     let mut detector = two();
     assert_eq!(detector.next(), Some(at(1_700)));
     assert_eq!(detector.hear(at(1_600), 1), None);
@@ -53,7 +53,7 @@ fn a_mistake_is_counted_also_when_the_group_has_gone_on_without_its_victim() {
 }
 
 #[test]
-fn who_was_suspected_is_so_until_it_is_heard_though_it_was_not_watched_meanwhile() {
+fn a_suspect_is_one_until_it_is_heard_though_it_was_not_watched_meanwhile() {
     let mut detector = two();
     assert_eq!(detector.look(at(1_800)).len(), 2);
     assert_eq!(detector.watch(at(1_900), &BTreeSet::new()).len(), 2);
@@ -66,7 +66,7 @@ fn who_was_suspected_is_so_until_it_is_heard_though_it_was_not_watched_meanwhile
 }
 
 #[test]
-fn who_goes_is_no_mistake_and_who_comes_is_trusted() {
+fn a_member_that_goes_is_no_mistake_and_one_that_comes_is_trusted() {
     let mut detector = two();
     assert_eq!(detector.look(at(1_800)).len(), 2);
     assert_eq!(detector.forget(2), Some(Verdict::Trusted { peer: 2, mistaken: None }));
@@ -76,7 +76,7 @@ fn who_goes_is_no_mistake_and_who_comes_is_trusted() {
     assert_eq!(detector.next(), Some(at(2_700)));
 }
 
-/// It wakes up ten seconds late. Who was silent until then has what was left of its time, and an interval.
+/// It wakes up ten seconds late. A member that was silent until then has what was left of its time, and an interval.
 #[test]
 fn a_process_that_was_paused_suspects_nobody_for_that() {
     let mut detector = two();

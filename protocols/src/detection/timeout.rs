@@ -1,4 +1,4 @@
-//! Detection by a fixed timeout: who was silent for so long is suspected.
+//! Detection by a fixed timeout: a member that was silent for so long is suspected.
 //!
 //! Source: Chandra and Toueg, *Unreliable Failure Detectors for Reliable Distributed Systems*, JACM 43(2), 1996,
 //! the implementation for partial synchrony; Chen, Toueg and Aguilera, *On the Quality of Service of Failure

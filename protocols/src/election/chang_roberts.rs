@@ -28,7 +28,7 @@
 //! Without the last promise two members may think themselves elected: a winner is only a nominee.
 //!
 //! Deviations:
-//! - The source tolerates no crash. Here each hop is acknowledged, and who has not done so within Δt is
+//! - The source tolerates no crash. Here each hop is acknowledged, and a member that has not done so within Δt is
 //!   skipped, as on the ring of lists. An acknowledgement is no message of the source, and is named apart.
 //! - The source's ring is in any order. Here it is in the order of ranks: an identifier below the highest
 //!   goes one step, and several that notice at once cost what the lowest of them costs alone.

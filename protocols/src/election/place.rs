@@ -110,7 +110,7 @@ impl Way {
         self.by == gateway || self.then == Some(gateway)
     }
 
-    /// All ways from one to another in a view; none if it has no zones, or they are neighbours. Who is not in the view yet
+    /// All ways from one to another in a view; none if it has no zones, or they are neighbours. A member that is not in the view yet
     /// is no gateway, unless nobody else of its zone is there.
     #[must_use]
     pub fn all(view: &Record, from: &MemberInfo, to: &MemberInfo) -> Vec<Self> {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_in_the_view_yet_goes_by_the_gateways_that_are() {
+    fn a_member_that_is_not_in_the_view_yet_goes_by_the_gateways_that_are() {
         let zones = "aaabbbbc";
         let view = view(zones, 6, Some(0), Topology::Zones);
         assert_eq!(ways(&view, zones, 6, 0), [[4, 1], [3, 2], [4, 2], [3, 1]]);

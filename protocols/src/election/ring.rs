@@ -23,7 +23,7 @@
 //! Without the last promise two members may think themselves elected: a winner is only a nominee.
 //!
 //! Deviations:
-//! - A protocol does not see that a send failed. Each hop is acknowledged, and who has not done so
+//! - A protocol does not see that a send failed. Each hop is acknowledged, and a member that has not done so
 //!   within Δt is skipped. An acknowledgement is no message of the textbook and is named apart.
 //! - A member has one message under way at a time; others wait behind it, and do not try a successor
 //!   again that it found dead.

@@ -42,7 +42,7 @@
 //! Deviations:
 //! - The source's nodes move, and their links come and go. Here links stay as they are, and a member that does
 //!   not reply is dead.
-//! - A member that joins sends its parent REPLY at once, so that ELECTION is a probe too: who was dead from the
+//! - A member that joins sends its parent REPLY at once, so that ELECTION is a probe too: a member that was dead from the
 //!   beginning costs Δt, not 2Δt.
 //! - In the source a node without its parent goes on as the root of its subtree, and announces its best. Here it
 //!   elects again, so that both parts elect the same member if another way connects them.

@@ -41,7 +41,7 @@ struct Monitored {
 
 /// What is to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ToSend {
     /// How elections stand.
     pub(super) notices: Vec<NoticeOf>,
     /// Ballots to be called: their numbers and candidates.
@@ -128,8 +128,8 @@ impl Monitor {
 
     /// Looks at each election. `beat`: also whether the members know who stands. `profiles`: what leaders stated of
     /// themselves, as far as is known from before.
-    pub(super) fn look(&mut self, cx: &Cx<'_>, profiles: &Profiles, beat: bool) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) fn look(&mut self, cx: &Cx<'_>, profiles: &Profiles, beat: bool) -> ToSend {
+        let mut seen = ToSend::default();
         let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else { return seen };
         for policy in &seat.policy().elections {
             let Some(name) = super::hold_of(&policy.name) else { continue };
@@ -169,7 +169,7 @@ impl Monitored {
         (leader, known): (Option<MemberId>, Profile),
         beat: bool,
     ) -> Option<NoticeOf> {
-        // It may stand no longer, or not have said so in this view.
+        // It may stand no longer, or not have stated so in this view.
         let stated = leader.and_then(|leader| self.candidates.get(&leader));
         let profile = stated.map_or(known, |stated| stated.profile.clone());
         let candidates = self.candidates.iter().map(|(rank, of)| (*rank, of.priority)).collect();
@@ -231,7 +231,7 @@ impl Monitored {
         self.candidates.contains_key(&candidate) && may_live(cx, candidate)
     }
 
-    /// The candidates of the next ballot, those that are to win last. Who is suspected is left out; if all are, that is
+    /// The candidates of the next ballot, those that are to win last. Suspects are left out; if all are, that is
     /// no reason to have no leader.
     fn call(
         &mut self,
@@ -273,7 +273,7 @@ fn patience(seat: &Seat) -> Duration {
 fn window(algorithm: ElectionAlgorithm, candidates: usize, leader_lease: Duration) -> Duration {
     let answer = Timing::of(leader_lease).answer;
     let hops = match algorithm {
-        // Who dies takes 2Δt, and is silent before all that it could hold up have waited.
+        // A member that dies takes 2Δt, and is silent before all that it could hold up have waited.
         ElectionAlgorithm::Bully | ElectionAlgorithm::SpanningTree => 0,
         // Two passes, or three; and the nominee asks for the lead.
         ElectionAlgorithm::Ring => u32::try_from(2 * candidates + 2).unwrap_or(u32::MAX),

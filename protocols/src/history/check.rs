@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{ClaimNumber, Entry, Law, Operation, Violation};
+use super::{ClaimNumber, Law, Operation, RecordedOperation, Violation};
 
 /// The place of an operation in the recording.
 type Place = usize;
 
 /// Every breach of every law.
-pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
+pub(super) fn check(entries: &[RecordedOperation]) -> Vec<Violation> {
     let mut order: Vec<Place> = (0..entries.len()).collect();
     order.sort_by_key(|place| entries[*place].at);
     let mut sweep = Sweep { entries, ..Sweep::default() };
@@ -21,7 +21,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
 
 #[derive(Default)]
 struct Sweep<'a> {
-    entries: &'a [Entry],
+    entries: &'a [RecordedOperation],
     locks: BTreeMap<&'a str, Lock>,
     claims: BTreeMap<ClaimNumber, Claim<'a>>,
     leader_lease: LeaderLease<'a>,
@@ -70,7 +70,7 @@ struct LeaderLease<'a> {
     epochs: BTreeMap<u64, (&'a str, Place)>,
     /// The latest belief of each.
     beliefs: BTreeMap<&'a str, Belief>,
-    /// Beliefs by their beginnings, with who had them.
+    /// Beliefs by their beginnings, with their believers.
     past: Vec<(&'a str, Belief)>,
 }
 

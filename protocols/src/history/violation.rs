@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Entry, Law};
+use super::{Law, RecordedOperation};
 
 /// A breach of a law.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Violation {
     /// What is wrong, in a few words.
     pub what: String,
     /// The operations that show it, by time.
-    pub operations: Vec<Entry>,
+    pub operations: Vec<RecordedOperation>,
 }
 
 impl Law {
@@ -22,18 +22,18 @@ impl Law {
             Self::Form => "the recording makes sense",
             Self::Exclusion => "no two believe to hold a lock at once",
             Self::TokenOrder => {
-                "who asks after a grant, or is let in after a hold, gets a larger token, \
+                "a claim made after a grant, or granted after a hold, gets a larger token, \
                  and nobody gets one while a hold goes on"
             }
             Self::TokenOnce => "no token is given twice",
             Self::Fence => {
                 "nobody writes for an earlier leader after somebody wrote for a later one"
             }
-            Self::Refused => "who holds is refused by no store",
+            Self::Refused => "a holder is refused by no store",
             Self::Deadline => "a deadline that was notified is not taken back",
             Self::Past => "a hold is not extended once its deadline has passed",
             Self::Final => "a hold that was lost is not extended",
-            Self::Holder => "who shows a token that is not the holder's is refused",
+            Self::Holder => "a client that shows a token that is not the holder's is refused",
             Self::OneLeader => "no two believe to lead at once",
             Self::LeaderOfEpoch => "a view has one leader",
             Self::EpochsRise => "views only rise",

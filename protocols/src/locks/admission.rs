@@ -67,7 +67,7 @@ impl Locks {
 }
 
 impl Lock {
-    /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
+    /// Whether the first in line, which waited in the view before, has yet to be heard of in this one.
     /// A grant has to answer something that it sent.
     fn expects_somebody(&self, cx: &Cx<'_>) -> bool {
         let (Some(mutex), Some(seat)) = (self.coordinated(), cx.holds.seat()) else { return false };

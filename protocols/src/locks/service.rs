@@ -106,11 +106,11 @@ impl Service for Locks {
                 for name in &wanted {
                     self.heed_want(cx, name);
                 }
-                self.tell_who_waits(cx, asked);
+                self.notify_waiting(cx, asked);
             }
             Notice::Beat { asked } => {
                 self.tell_uncontended(cx, &std::collections::BTreeSet::new());
-                self.tell_who_waits(cx, asked);
+                self.notify_waiting(cx, asked);
             }
             Notice::Silent(member) => self.pass_over(member),
             // A guess takes nobody's place in a queue.

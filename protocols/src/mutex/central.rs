@@ -22,7 +22,7 @@
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
-//! | messages, if grants are kept | none for who was in the critical section last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is in the critical section |
+//! | messages, if grants are kept | none for the member that was in the critical section last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is in the critical section |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
 //! | tolerates | the crash of a member that is neither in nor waiting nor the coordinator |
 //! | links | reliable, FIFO |
@@ -47,7 +47,7 @@
 //!   request that it is for, so it has no room for the coordinator's clock. That clock, and those of
 //!   the applications' own messages, goes with whatever carries the messages: [`Central::time`] with
 //!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
-//!   other order nobody by who asked first, and still admit one at a time, and admit everybody.
+//!   other order nobody by the time of asking, and still admit one at a time, and admit everybody.
 //! * An older request that arrives when another is in the critical section waits; stamps call nobody back.
 //! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,

@@ -32,7 +32,7 @@
 //!
 //! * Some descriptions wait for an acknowledgment of everybody. Rule 5 asks for less, any message
 //!   that is stamped later, and is tried again after a release too, since that is such a message.
-//! * The source notes that an acknowledgment need not be sent by who has sent a message with a later
+//! * The source notes that an acknowledgment need not be sent by a process that has sent a message with a later
 //!   stamp already. That is [`Acknowledgments::IfNeeded`]; what was sent to all is what counts here.
 //! * Later messages are noted from when a member asks. Those that came before are not later: their
 //!   stamps had been witnessed when the request got its own.
@@ -64,7 +64,7 @@ pub struct Lamport {
     acknowledgments: Acknowledgments,
     clock: LamportTime,
     state: State,
-    /// The queue: who wants in or is in the critical section, and since when.
+    /// The queue: the members that wait or are in the critical section, and since when.
     requests: BTreeMap<MemberId, LamportTime>,
     /// The latest stamp of a message to all others, if acknowledgments are spared.
     announced: LamportTime,

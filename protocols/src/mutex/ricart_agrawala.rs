@@ -33,13 +33,13 @@
 //! * Members give up: then they reply to all deferred, as if they had been in the critical section. Every answer names
 //!   the stamp of the request that it answers, so that a reply to a request given up admits nobody.
 //! * Of the requests of one member only the latest is deferred, in whatever order they arrive.
-//! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] lists who has
+//! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] lists those that have
 //!   not answered. "No answer for some time counts as a reply" would admit a second member if the
-//!   silent one is in the critical section. The next view leaves out who is dead.
-//! * With [`Withheld::Denied`] requests are repeated to who is silent, and everything that is repeated
+//!   silent one is in the critical section. The next view leaves out the dead.
+//! * With [`Withheld::Denied`] requests are repeated to silent members, and everything that is repeated
 //!   may be: that covers the loss of a request, a reply or a denial. The reply that follows a denial is
 //!   not asked for again.
-//! * With permissions that are kept, at most one of two members has the other's. Who asks with an older
+//! * With permissions that are kept, at most one of two members has the other's. A member that asks with an older
 //!   stamp gets it back also from somebody that wants in, who then asks in turn.
 //! * Permissions that were not used for some time are forgotten, so that a lock that nobody uses any more
 //!   takes no memory. It costs no message: a member that forgot asks again.

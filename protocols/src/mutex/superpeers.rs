@@ -1,7 +1,7 @@
 //! Mutual exclusion by a coordinator that is one of several: which of them, the lock's name decides.
 //!
 //! Source: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.3, "Elections in large-scale systems",
-//! for who coordinates; section "Mutual exclusion: a centralized algorithm" for how.
+//! for the choice of the coordinators; section "Mutual exclusion: a centralized algorithm" for what they do.
 //!
 //! ```text
 //! coordinator of a lock: the superpeer that is responsible for its name

@@ -42,7 +42,7 @@
 //!   epoch, the member's rank and the number of its attempt, by the generator of the simulator: it
 //!   looks random, differs between members, and is the same when a run is repeated.
 //! - Under load attempts fail again and again. Lin and others have clients and replicas queue, says
-//!   the abstract of their paper. Who wants a queue takes another algorithm here.
+//!   the abstract of their paper. A user that wants a queue takes another algorithm here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

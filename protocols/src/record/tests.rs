@@ -73,7 +73,7 @@ fn a_change_takes_some_of_many_joiners_in() {
     assert!(admitted.clone().all(|info| info.incarnation.pod.0 < 10 + ADMITTED_MAX as u128));
     let seniorities: Vec<u64> = admitted.rev().map(|info| info.seniority).collect();
     assert!(seniorities.into_iter().eq(6..6 + ADMITTED_MAX as u64));
-    // Who left makes no room for more.
+    // A member that left makes no room for more.
     assert_eq!(base.succession(|_| false, crowd()).len(), ADMITTED_MAX);
     let closed = Record { leader: None, ..base.clone() };
     assert_eq!(closed.succession(|_| false, crowd()).len(), 390);

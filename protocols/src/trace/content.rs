@@ -31,7 +31,7 @@ pub struct Content {
     pub lease: Duration,
     /// The same of what lasts no longer than a leader lease.
     pub lead_lease: Duration,
-    /// Whether the word of a kubelet counts as evidence of death.
+    /// Whether the statement of a kubelet counts as evidence of death.
     pub believes_evidence: bool,
     /// Nothing makes its leader leases exclusive.
     pub is_advisory: bool,

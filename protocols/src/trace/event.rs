@@ -11,7 +11,7 @@ use crate::time::LocalTime;
 
 /// An event, and when it was.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Entry<T> {
+pub struct TraceEntry<T> {
     /// Who did it; nobody if somebody outside of the group did.
     pub who: Option<Incarnation>,
     /// What happened.
@@ -86,12 +86,12 @@ pub enum Event<T> {
     Lost(LockName),
 }
 
-impl Entry<LocalTime> {
+impl TraceEntry<LocalTime> {
     /// The same with every deadline where the clock of its process will read that.
     pub fn on_axis(
         self,
         true_time: impl Fn(Incarnation, LocalTime) -> Duration,
-    ) -> Entry<Duration> {
+    ) -> TraceEntry<Duration> {
         let Self { who, event } = self;
         let mine = |at: LocalTime| who.map(|who| true_time(who, at)).unwrap_or_default();
         let event = match event {
@@ -118,7 +118,7 @@ impl Entry<LocalTime> {
             Event::Released(lock) => Event::Released(lock),
             Event::Lost(lock) => Event::Lost(lock),
         };
-        Entry { who, event }
+        TraceEntry { who, event }
     }
 }
 

@@ -64,7 +64,7 @@ impl Rules {
         let highest = self.tokens.insert(lock.clone(), token);
         need(23, Some(token) > highest, || format!("{lock} went from {highest:?} to {token}"))?;
         need(23, token.high() <= ceiling, || format!("{token} of {lock} is above {ceiling}"))?;
-        // RULES 20 and 26. Nothing is newly granted in the grace period. RULE 32: who kept its grant, and
+        // RULES 20 and 26. Nothing is newly granted in the grace period. RULE 32: a member that kept its grant, and
         // enters again, is granted nothing.
         let kept = last
             .is_some_and(|last| Some(last.token) == highest && last.token.high() == token.high());

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::content::{Clocks, Content};
-use super::event::{Breach, Entry, Event};
+use super::event::{Breach, Event, TraceEntry};
 use super::line::{Line, What};
 use super::rules::Rules;
 use crate::ids::Incarnation;
@@ -31,7 +31,7 @@ pub struct Step {
     /// By the clock that all read.
     pub at: Duration,
     /// What.
-    pub entry: Entry<Duration>,
+    pub entry: TraceEntry<Duration>,
     /// It was only called for, and is carried out later: it must be allowed, and nothing follows from it.
     pub is_call: bool,
 }
@@ -81,7 +81,7 @@ pub fn merge(mut lines: Vec<Line>) -> Merged {
         let who = Some(line.who);
         let at = Duration::from_nanos(line.at.0);
         let mut put = |who, event, is_call| {
-            let entry = Entry { who, event };
+            let entry = TraceEntry { who, event };
             merged.steps.push(Step { at, entry, is_call });
         };
         for write in writes.at(place) {
@@ -92,7 +92,7 @@ pub fn merge(mut lines: Vec<Line>) -> Merged {
                 if *event == Event::Ended {
                     ended.insert(line.who);
                 }
-                let entry = Entry { who, event: event.clone() };
+                let entry = TraceEntry { who, event: event.clone() };
                 let entry = entry.on_axis(|_, at| Duration::from_nanos(at.0));
                 put(who, entry.event, false);
             }
@@ -155,7 +155,7 @@ struct Call<'a> {
 
 /// A version that somebody was notified of.
 #[derive(Clone, Copy, Debug)]
-struct Notified<'a> {
+struct KnownVersion<'a> {
     /// The first line that shows it.
     place: usize,
     content: Option<&'a Content>,
@@ -206,8 +206,8 @@ impl Writes {
 }
 
 /// All versions that somebody was notified of, and the calls of whose outcome nobody was notified.
-fn notified(lines: &[Line]) -> (BTreeMap<u64, Notified<'_>>, BTreeMap<usize, Call<'_>>) {
-    let mut notified: BTreeMap<u64, Notified<'_>> = BTreeMap::new();
+fn notified(lines: &[Line]) -> (BTreeMap<u64, KnownVersion<'_>>, BTreeMap<usize, Call<'_>>) {
+    let mut notified: BTreeMap<u64, KnownVersion<'_>> = BTreeMap::new();
     let mut calls: BTreeMap<(Incarnation, CallId), Call<'_>> = BTreeMap::new();
     for (place, line) in lines.iter().enumerate() {
         let who = line.who;
@@ -217,12 +217,13 @@ fn notified(lines: &[Line]) -> (BTreeMap<u64, Notified<'_>>, BTreeMap<usize, Cal
             }
             What::Read { version, content } => {
                 let content = content.as_ref();
-                notified.entry(*version).or_insert(Notified { place, content, call: None });
+                notified.entry(*version).or_insert(KnownVersion { place, content, call: None });
             }
             What::Wrote { id, version } => {
                 let call = calls.remove(&(who, *id));
                 let content = call.map(|call| call.content);
-                let known = notified.entry(*version).or_insert(Notified { place, content, call });
+                let known =
+                    notified.entry(*version).or_insert(KnownVersion { place, content, call });
                 known.call = call;
             }
             What::Refused(id) => {

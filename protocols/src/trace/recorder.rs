@@ -3,7 +3,7 @@
 use std::sync::mpsc::Receiver;
 
 use super::content::Content;
-use super::event::Entry;
+use super::event::TraceEntry;
 use super::line::{Line, What};
 use super::watch::{Log, Watch};
 use crate::member::message::Message;
@@ -19,7 +19,7 @@ use crate::time::LocalTime;
 /// what it answers.
 pub struct Recorder {
     watch: Watch,
-    entries: Receiver<Entry<LocalTime>>,
+    entries: Receiver<TraceEntry<LocalTime>>,
     number: u64,
 }
 

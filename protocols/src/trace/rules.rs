@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::content::{Clocks, Content};
-use super::event::{Allowed, Breach, Entry, Event, need};
+use super::event::{Allowed, Breach, Event, TraceEntry, need};
 use super::leader_lease::{LeaderLease, Processes, Promise};
 use super::process::{Belief, Process};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
@@ -50,7 +50,7 @@ impl Rules {
     /// # Errors
     ///
     /// The rule that does not allow it.
-    pub fn step(&mut self, at: Duration, entry: &Entry<Duration>) -> Result<(), Breach> {
+    pub fn step(&mut self, at: Duration, entry: &TraceEntry<Duration>) -> Result<(), Breach> {
         self.steps += 1;
         let Some(who) = entry.who else {
             if let Event::Replaced(content) = &entry.event {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Clocks, Content, Entry, Event, Rules};
+use super::{Clocks, Content, Event, Rules, TraceEntry};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, PodUid};
 use crate::policy::Timing;
 
@@ -58,12 +58,12 @@ impl Trace {
     }
 
     fn ok(&mut self, number: u128, event: Event<Duration>) {
-        let entry = Entry { who: Some(member(number)), event };
+        let entry = TraceEntry { who: Some(member(number)), event };
         self.rules.step(self.at, &entry).unwrap_or_else(|breach| panic!("{breach}: {entry:?}"));
     }
 
     fn refused(mut self, rule: u8, number: u128, event: Event<Duration>) {
-        let entry = Entry { who: Some(member(number)), event };
+        let entry = TraceEntry { who: Some(member(number)), event };
         let breach = self.rules.step(self.at, &entry).expect_err("no rule allows that");
         assert_eq!(breach.rule, rule, "{breach}");
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use super::content::Content;
-use super::event::{Entry, Event};
+use super::event::{Event, TraceEntry};
 use crate::core::message::{Heartbeat, Message, PeerMessage};
 use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
 use crate::ids::{Epoch, Incarnation, LockName};
@@ -19,16 +19,16 @@ use crate::time::LocalTime;
 
 /// Where the members of one group and its register write down what they do, in order.
 #[derive(Clone, Debug)]
-pub struct Log(Sender<Entry<LocalTime>>);
+pub struct Log(Sender<TraceEntry<LocalTime>>);
 
 impl Log {
     /// An empty one, and where what is written into it comes out, in order.
-    pub fn new() -> (Self, Receiver<Entry<LocalTime>>) {
+    pub fn new() -> (Self, Receiver<TraceEntry<LocalTime>>) {
         let (log, entries) = mpsc::channel();
         (Self(log), entries)
     }
 
-    fn note(&self, entry: Entry<LocalTime>) {
+    fn note(&self, entry: TraceEntry<LocalTime>) {
         // Nobody takes the trace any more.
         let _ = self.0.send(entry);
     }
@@ -84,7 +84,7 @@ impl Watch {
     /// Watches a process that begins. Its clock is too fast by so many parts per million.
     pub fn new<S: Service, N: Nominator>(member: &Member<S, N>, rate_ppm: i32, log: Log) -> Self {
         let me = member.me();
-        let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
+        let started = TraceEntry { who: Some(me), event: Event::Started(rate_ppm) };
         log.note(started);
         let (promised, holds) = Default::default();
         Self { me, log, promised, refused: None, leader_lease: None, holds }
@@ -133,11 +133,11 @@ impl Watch {
 
     /// The process is over.
     pub fn ended(log: &Log, who: Incarnation) {
-        log.note(Entry { who: Some(who), event: Event::Ended });
+        log.note(TraceEntry { who: Some(who), event: Event::Ended });
     }
 
     fn note(&self, event: Event<LocalTime>) {
-        self.log.note(Entry { who: Some(self.me), event });
+        self.log.note(TraceEntry { who: Some(self.me), event });
     }
 
     /// What one call of the member did is one moment. What a leader promised itself, and that it is in
@@ -268,7 +268,7 @@ impl Watch {
                     if term.until() > before {
                         let (lock, until) = (lock.clone(), term.until());
                         let event = Event::Extended { lock, until };
-                        self.log.note(Entry { who: Some(self.me), event });
+                        self.log.note(TraceEntry { who: Some(self.me), event });
                     }
                 }
             }
@@ -337,7 +337,7 @@ pub fn answer(
         _ => None,
     };
     if let Some(event) = event {
-        log.note(Entry { who: Some(who), event });
+        log.note(TraceEntry { who: Some(who), event });
     }
     answer
 }
@@ -345,5 +345,5 @@ pub fn answer(
 /// Somebody else than a member replaced what the register holds.
 pub fn replaced(memory: &MemoryRegister, log: &Log) {
     let content = memory.record().map(Content::from);
-    log.note(Entry { who: None, event: Event::Replaced(content) });
+    log.note(TraceEntry { who: None, event: Event::Replaced(content) });
 }

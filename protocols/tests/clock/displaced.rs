@@ -14,7 +14,7 @@ const LIAR: usize = 1;
 const HONEST: [usize; 4] = [0, 2, 3, 4];
 /// That of the usual policy.
 const PRECISION_NS: u64 = MS;
-/// How far group time goes in the same time where nobody lies: exchanges are misread.
+/// How far group time advances in the same time where nobody lies: exchanges are misread.
 const MISREAD_NS: u64 = 200_000;
 
 /// Five members by the usual policy, whose raw clocks run alike, so that group time runs as they do. They have agreed. The

@@ -78,7 +78,7 @@ fn a_time_that_all_have_is_shown_for_good() {
             assert_ne!(pods.state(index), State::Unsynchronised, "{algorithm:?}: pod {index}");
             assert_eq!(pods.map(index).void_from, u64::MAX, "{algorithm:?}: pod {index}");
         }
-        // In the next view it is found out anew: who missed that may have none in the one after it.
+        // In the next view it is found out anew: a member that missed that may have none in the one after it.
         pods.enter(3, 2, &[0, 2, 3, 4]);
         pods.pass(LEASE, &[0, 2, 3, 4]);
         assert_eq!(pods.map(2).void_from, u64::MAX, "{algorithm:?}");
@@ -138,7 +138,7 @@ fn a_leader_that_learns_late_of_its_view_shows_no_time_beside_another() {
 
 /// The same leader follows another in the next view, which it is cut off from before it has a lease there.
 #[test]
-fn who_led_a_view_without_a_lease_shows_nothing_in_the_next_before_it_has_one() {
+fn a_leader_of_a_view_without_a_lease_shows_nothing_in_the_next_before_it_has_one() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = Pods::new(algorithm, 8);
         pods.enter(1, 0, &[0]);
@@ -179,7 +179,7 @@ fn a_member_without_the_time_keeps_it_from_being_common() {
 }
 
 #[test]
-fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
+fn a_leader_that_begins_another_time_waits_until_the_former_is_shown_no_more() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = left_behind(algorithm);
         pods.pass(LEASE - MS, &[2, 3, 4]);
@@ -217,7 +217,7 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
 }
 
 #[test]
-fn who_comes_back_with_a_later_time_is_not_set_back() {
+fn a_member_that_comes_back_with_a_later_time_is_not_set_back() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = Pods::new(algorithm, 5);
         pods.enter(1, 0, &[4]);
@@ -454,7 +454,7 @@ fn what_all_had_before_a_view_that_one_missed_is_not_common_in_the_next() {
 
 /// The other was never in the view that this one led, and leads the next.
 #[test]
-fn who_led_a_view_alone_shows_nothing_in_the_next_of_the_same_members_before_it_has_a_lease() {
+fn a_leader_of_a_view_alone_shows_nothing_in_the_next_of_the_same_members_before_it_has_a_lease() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = Pods::new(algorithm, 2);
         pods.enter(1, 0, &[0, 1]);

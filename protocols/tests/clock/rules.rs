@@ -362,7 +362,7 @@ fn a_daemon_that_most_contradict_takes_their_bound_for_its_error() {
 
 /// It took over within 50 ms of group time, as it is stated to be. One of four asserts that it is exact.
 #[test]
-fn a_daemon_does_not_take_one_liar_s_word_for_its_own_error() {
+fn a_daemon_does_not_take_its_own_error_from_one_liar() {
     let five = View { epoch: Epoch(1), size: 5, leader: DAEMON };
     let daemon = Berkeley::new(DAEMON, five, params(), kept_within(0, 50_000_000));
     let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };

@@ -61,7 +61,7 @@ fn a_view_that_leaves_a_member_out_or_that_was_missed_is_waited_for_anew() {
         (28, view(5, 4, &[2, 3, 1])),
     ];
     assert_eq!(begins_from(&left_out), [35, 40, 40, 43]);
-    // Nobody is missing, but who led the third view is not known.
+    // Nobody is missing, but the leader of the third view is not known.
     let missed = [(20, view(2, 1, &[1, 2])), (25, view(4, 3, &[1, 2, 3]))];
     assert_eq!(begins_from(&missed), [35, 40]);
     let unknown = NextView { base: None, ..view(3, 2, &[1, 2, 3]) };

@@ -103,7 +103,7 @@ fn after_any_weather(zoned: bool) {
     let (mut faults, mut wide) = ([0; 6], [0; 2]);
     for seed in 0..2_400 {
         let mut weather = Weather::new(seed, zoned);
-        // Who elects a third time, does so wide: after less weather not all have.
+        // A member that elects a third time does so wide: after less weather not all have.
         let many = if seed % 6 == 0 { 1 + seed / 6 % 4 } else { 20 };
         for _ in 0..many {
             weather.fault();

@@ -78,7 +78,7 @@ fn of_three_zones_one_may_be_cut_off_while_anybody_dies() {
 }
 
 #[test]
-fn who_is_left_of_a_zone_without_gateways_leads_if_it_is_the_best_while_anybody_dies() {
+fn the_rest_of_a_zone_without_gateways_leads_if_it_is_the_best_while_anybody_dies() {
     let (zones, capacities) = OF_THREE;
     for source in [2, 5] {
         let world = zoned(zones, &capacities, Promises::Textbook, &[source]);

@@ -1,7 +1,7 @@
 //! A member dies in the middle of an election: each of them, at every step. The election still ends, with one
 //! leader among those that live, and costs no more than a bound.
 //!
-//! `election_laws.rs` searches all orders of what happens, and looks at who is elected. Here it is what it costs.
+//! `election_laws.rs` searches all orders of what happens, and looks at the winner. Here it is what it costs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

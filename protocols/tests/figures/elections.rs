@@ -42,9 +42,9 @@ impl Case {
     }
 }
 
-/// The bully algorithm, by who notices.
+/// The bully algorithm, by the members that notice.
 pub(crate) fn bully() -> Vec<Case> {
-    // The lowest that notices asks all above it, and who else notices has been asked, or asks, anyway.
+    // The lowest that notices asks all above it, and any other that notices has been asked, or asks, anyway.
     let one = |size: u32, initiators: &[u32]| {
         let (n, lowest) = (u64::from(size), initiators[0]);
         let seen = elect::<Bully>(size, initiators);
@@ -133,7 +133,7 @@ pub(crate) fn ring() -> Vec<Case> {
     ]
 }
 
-/// Chang and Roberts' ring, by who notices.
+/// Chang and Roberts' ring, by the members that notice.
 pub(crate) fn chang_roberts() -> Vec<Case> {
     let one = |size: u32, initiators: &[u32]| {
         let (n, wait) = (u64::from(size), u64::from(ANSWER));
@@ -183,7 +183,7 @@ pub(crate) fn chang_roberts() -> Vec<Case> {
     ]
 }
 
-/// The spanning tree in a full mesh, by who notices.
+/// The spanning tree in a full mesh, by the members that notice.
 pub(crate) fn spanning_tree() -> Vec<Case> {
     let one = |size: u32, initiators: &[u32]| {
         let (n, wait) = (u64::from(size), u64::from(ANSWER));

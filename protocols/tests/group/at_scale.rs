@@ -145,7 +145,7 @@ fn a_lost_announcement_comes_again_at_once() {
     assert_all_held(&bench, &[0, 1, 2]);
 }
 
-/// Whatever ends the view: everybody goes on, and who waits learns who holds and with what metadata.
+/// Whatever ends the view: everybody goes on, and a waiter learns who holds and with what metadata.
 #[test]
 fn all_holds_go_on_in_the_next_views_and_so_does_what_people_learn_of_them() {
     for algorithm in [LockAlgorithm::Central, LockAlgorithm::Maekawa] {

@@ -117,7 +117,7 @@ fn two_of_a_node() -> Bench {
 }
 
 #[test]
-fn rule_37_who_drains_and_took_over_hands_on_before_anybody_is_notified() {
+fn rule_37_a_leader_that_drains_and_took_over_hands_on_before_anybody_is_notified() {
     let mut bench = two_of_a_node();
     let begun = bench.now;
     while bench.leader() != Some(2) {
@@ -154,7 +154,7 @@ fn rule_36_the_successor_of_a_leader_that_left_and_nobody_believed_in_does_not_w
 }
 
 #[test]
-fn rule_37_who_drains_and_took_over_waits_for_slow_members_before_it_hands_on() {
+fn rule_37_a_leader_that_drains_and_took_over_waits_for_slow_members_before_it_hands_on() {
     let mut bench = Bench::group(5, Policy::default());
     bench.wait(SECOND);
     bench.command_believed(1, Command::Drain);
@@ -176,7 +176,7 @@ fn rule_37_who_drains_and_took_over_waits_for_slow_members_before_it_hands_on() 
 
 /// It stays the leader, and is believed, if all that could follow it are silent.
 #[test]
-fn rule_37_who_drains_and_took_over_leads_if_nobody_promises() {
+fn rule_37_a_leader_that_drains_and_took_over_leads_if_nobody_promises() {
     let mut bench = two_of_a_node();
     for other in [2, 3] {
         bench.command_believed(other, Command::Drain);

@@ -77,7 +77,7 @@ fn a_successor_that_leaves_before_the_register_answers_closes_the_group() {
     assert_eq!(bench.record().leader, None);
 }
 
-/// It had given its table away before it was instructed to leave, and took the successor's word for granted.
+/// It had given its table away before it was instructed to leave, and took the successor's lead for granted.
 #[test]
 fn a_leader_that_drained_into_nothing_closes_the_group_when_it_leaves() {
     let mut bench = Bench::group(2, Policy::default());
@@ -118,7 +118,7 @@ fn a_leader_that_leaves_while_it_changes_the_view_waits_for_the_register() {
     assert_ne!(bench.record().leader, written.leader, "nobody would end this leader lease");
 }
 
-/// Only who has its table can have taken over. It was gone at any word of that, and the register named
+/// Only a member that has its table can have taken over. It was gone at any message of that, and the register named
 /// it as the leader.
 #[test]
 fn that_somebody_took_over_is_believed_of_members_and_later_views_alone() {

@@ -33,7 +33,7 @@ fn rule_18_a_write_that_comes_to_nothing_is_not_repeated_in_haste() {
 
 /// A record with a policy that has no room in the register, say: the same is not written for ever.
 #[test]
-fn rule_18_who_was_declined_writes_what_is_wanted_later() {
+fn rule_18_a_candidate_that_was_declined_writes_what_is_wanted_later() {
     let mut bench = Bench::group(1, Policy::default());
     bench.refuses = Some(Declined);
     let policy = |generation| Box::new(Policy { generation, ..Policy::default() });

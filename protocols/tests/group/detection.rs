@@ -95,7 +95,7 @@ fn a_follower_suspects_its_leader_and_follows_it_for_as_long_as_it_promised() {
 
 /// The same if the group has gone on without it meanwhile.
 #[test]
-fn who_was_cut_off_and_is_heard_again_was_suspected_by_mistake() {
+fn a_member_that_was_cut_off_and_is_heard_again_was_suspected_by_mistake() {
     for cut in [SECOND, SECOND * 20] {
         let mut bench = Bench::group(3, Policy::default());
         bench.wait(SECOND);
@@ -136,7 +136,7 @@ fn a_member_that_only_speaks_is_suspected() {
 
 /// The view goes on with it for as long as the register is away.
 #[test]
-fn who_leaves_in_order_is_not_suspected() {
+fn a_member_that_leaves_in_order_is_not_suspected() {
     let mut bench = Bench::group(3, Policy::default());
     bench.forget();
     bench.link(bench.node(0), Node::Register, Link::Held);
@@ -196,7 +196,7 @@ fn a_ballot_is_not_waited_for_when_its_candidate_is_suspected() {
 
 /// Those who guess wrongly of everybody lead, elect and grant all the same.
 #[test]
-fn who_is_always_suspected_holds_what_it_holds_and_may_be_elected() {
+fn a_member_that_is_always_suspected_holds_what_it_holds_and_may_be_elected() {
     for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(3, algorithm);
         named.bench.enter(1, "orders");

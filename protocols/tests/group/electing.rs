@@ -99,9 +99,9 @@ fn in_a_named_election_the_priority_goes_before_the_capacity_and_that_before_the
     }
 }
 
-/// The ring of a view is that of its members, and who died is none of the next view.
+/// The ring of a view is that of its members, and the dead are not in the next view.
 #[test]
-fn who_died_before_is_sent_nothing_by_the_ring_of_the_next_view() {
+fn a_member_that_died_before_is_sent_nothing_by_the_ring_of_the_next_view() {
     for algorithm in [ElectionAlgorithm::Ring, ElectionAlgorithm::ChangRoberts] {
         let mut bench = bench(algorithm, &[0; 5]);
         let nominating = |bench: &Bench, to: usize| {
@@ -241,7 +241,7 @@ impl Changing {
         self.token = token;
     }
 
-    /// Five live and are in one view, and who has withdrawn stands again.
+    /// Five live and are in one view, and the member that withdrew stands again.
     fn fill_up(&mut self, withdrawn: Option<usize>) {
         let new = (self.living.len() < 5).then(|| self.named.bench.start());
         self.living.extend(new);

@@ -416,7 +416,7 @@ fn one_of_two_goes_on_alone() {
 }
 
 /// A member had lost a lock and asked for it anew while the leader's entry for it still ran, so that the
-/// next view knew it as holder and as waiter. It gave the hold up; that was taken for a waiter's word, which
+/// next view knew it as holder and as waiter. It gave the hold up; that was taken for a waiter's message, which
 /// need not wait for admission, and the next in line was admitted during the grace period.
 #[test]
 fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves() {

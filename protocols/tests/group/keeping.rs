@@ -239,8 +239,7 @@ fn rule_32_a_seal_does_not_list_what_is_kept() {
 }
 
 #[test]
-fn rule_32_if_who_keeps_it_is_silent_the_lock_comes_free_with_its_lease_above_all_it_may_have_used()
-{
+fn rule_32_if_its_keeper_is_silent_the_lock_comes_free_with_its_lease_above_all_it_may_have_used() {
     let mut bench = cached(LockAlgorithm::Central);
     sections(&mut bench, 2, 1);
     bench.wait(MILLI * 300);
@@ -294,7 +293,7 @@ fn rule_32_tokens_that_nobody_reported_do_not_come_again() {
 }
 
 #[test]
-fn rule_32_who_has_entered_again_goes_on_in_the_next_view() {
+fn rule_32_a_member_that_has_entered_again_goes_on_in_the_next_view() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
         sections(&mut bench, 2, 3);

@@ -159,7 +159,7 @@ fn rule_20_an_older_heartbeat_that_comes_later_changes_nothing() {
     assert!(granted(&mut bench, 2, "a") > until);
 }
 
-/// Who heard of the hold does not seal, and nobody else knows of it.
+/// A member that heard of the hold does not seal, and nobody else knows of it.
 #[test]
 fn rule_20_a_member_lease_passes_if_a_member_that_may_have_heard_does_not_seal() {
     let mut bench = group(4);

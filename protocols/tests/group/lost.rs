@@ -1,4 +1,4 @@
-//! Records that are no word on the latest view: lost, and made anew as a mark.
+//! Records that state nothing of the latest view: lost, and made anew as a mark.
 
 use std::time::Duration;
 
@@ -283,7 +283,7 @@ fn read_by_followers(bench: &mut Bench, nonce: u64) {
 const WAIT: Duration = Duration::from_millis(61_500);
 
 #[test]
-fn rule_34_who_waits_a_mark_out_counts_from_when_it_first_read_it() {
+fn rule_34_a_member_that_waits_a_mark_out_counts_from_when_it_first_read_it() {
     let (mut bench, took) = waited_out(|bench| read_by_followers(bench, 7));
     assert!((WAIT..WAIT + SECOND * 2).contains(&took), "{took:?}");
     bench.enter(2, "a");
@@ -383,7 +383,7 @@ fn rule_33_a_leader_replaces_what_a_backup_brought_back() {
 /// Somebody was left out of the latest view, whose `apiOutage` is longer. A backup brings back the view
 /// that it knows, and nobody who knows better reaches the register.
 #[test]
-fn rule_12_who_follows_a_later_leader_refuses_to_seal_an_older_view() {
+fn rule_12_a_member_that_follows_a_later_leader_refuses_to_seal_an_older_view() {
     let timing = Timing { api_outage: SECOND * 15, ..Timing::default() };
     let mut bench = Bench::group(3, Policy { timing, ..Policy::default() });
     let old = bench.record().clone();

@@ -213,7 +213,7 @@ fn in_a_view_that_just_begins(mut bench: Bench, ends: &Command) -> Bench {
     bench
 }
 
-/// An heir that knew of the first member alone would begin a view without the others.
+/// A successor that knew of the first member alone would begin a view without the others.
 #[test]
 fn a_leader_that_ends_as_a_view_begins_leaves_nobody_out_of_the_next() {
     let resign = Command::Resign { to: None, cooldown: SECOND * 5 };
@@ -229,7 +229,7 @@ fn a_leader_that_ends_as_a_view_begins_leaves_nobody_out_of_the_next() {
     }
 }
 
-/// Who is silent, or dead, is waited for no longer than two heartbeats. Then admission closes (rule 29), so that the heir
+/// A silent or dead member is waited for no longer than two heartbeats. Then admission closes (rule 29), so that the successor
 /// may grant at once.
 #[test]
 fn a_leader_that_ends_as_a_view_begins_does_not_wait_long_for_the_silent() {
@@ -438,7 +438,7 @@ fn a_leader_that_cannot_hand_over_in_time_leads_on() {
 }
 
 #[test]
-fn rule_32_who_rests_gives_back_what_it_keeps_and_keeps_grants_again() {
+fn rule_32_a_member_that_rests_gives_back_what_it_keeps_and_keeps_grants_again() {
     let lock = LockPolicy { caching: Caching::Enabled, ..LockPolicy::default() };
     let mut bench = Bench::group(3, Policy { locks: vec![lock], ..Policy::default() });
     bench.wait(SECOND);

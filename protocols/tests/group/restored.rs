@@ -93,7 +93,7 @@ impl Fork {
                 ref holders => panic!("{holders:?} hold"),
             }
         }
-        panic!("nobody is let in");
+        panic!("nobody enters");
     }
 }
 
@@ -112,7 +112,7 @@ fn rule_38_a_member_leaves_the_view_that_it_follows_for_none_made_from_an_older_
 
 /// Before it promises, a member sees to it that the leader waits.
 #[test]
-fn rule_39_who_comes_from_a_forgotten_view_enters_when_nothing_is_granted() {
+fn rule_39_a_member_that_comes_from_a_forgotten_view_enters_when_nothing_is_granted() {
     let mut fork = Fork::new(false);
     let bench = &mut fork.bench;
     // Nobody reports before that there was another view.

@@ -106,7 +106,7 @@ fn rule_7_a_deadline_that_has_passed_is_final() {
 }
 
 #[test]
-fn rule_8_who_sealed_a_view_promises_nothing_in_it() {
+fn rule_8_a_member_that_sealed_a_view_promises_nothing_in_it() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.cut_off(0);
@@ -136,7 +136,7 @@ fn rule_8_who_sealed_a_view_promises_nothing_in_it() {
 }
 
 #[test]
-fn rule_8_who_has_not_read_the_register_for_long_promises_nothing() {
+fn rule_8_a_member_that_has_not_read_the_register_for_long_promises_nothing() {
     let mut bench = three();
     bench.link(bench.node(1), Node::Register, Link::Cut);
     bench.wait(SECOND * 47);
@@ -262,7 +262,7 @@ fn rule_12_a_successor_that_comes_to_nothing_seals_no_earlier_than_the_others() 
 }
 
 #[test]
-fn rule_12_who_sealed_a_view_takes_no_grant_of_it() {
+fn rule_12_a_member_that_sealed_a_view_takes_no_grant_of_it() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.link(bench.node(0), bench.node(1), Link::Held);
@@ -367,7 +367,7 @@ fn rule_16_a_late_seal_saves_the_grace_period() {
 }
 
 #[test]
-fn rule_16_who_heard_the_old_leader_once_more_is_waited_for() {
+fn rule_16_a_member_that_heard_the_old_leader_once_more_is_waited_for() {
     let mut bench = five();
     bench.wait(SECOND * 2);
     // The last heartbeats of a leader reach only one member.

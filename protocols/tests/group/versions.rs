@@ -121,7 +121,7 @@ fn followers_learn_whether_locks_are_granted() {
     bench.wait(Duration::from_secs(4));
     let leader = bench.leader().expect("there is another leader");
     let follower = 3 - leader;
-    // Who lost its leader does not know; the next one waits for the hold that may run.
+    // A member that lost its leader does not know; the next one waits for the hold that may run.
     assert_eq!(grants(&bench, follower)[..2], [None, Some(false)]);
     bench.wait(SECOND * 10);
     assert_eq!(grants(&bench, follower).last(), Some(&Some(true)));

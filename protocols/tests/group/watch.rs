@@ -24,7 +24,7 @@ use crate::world::World;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) grants: u64,
-    /// The same, by who granted.
+    /// The same, by the algorithm that granted.
     pub(crate) algorithms: BTreeMap<LockAlgorithm, u64>,
     pub(crate) losses: u64,
     /// Writes with a token that a store refused.

@@ -33,7 +33,7 @@ fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
     }
 }
 
-/// The lists distinguish the algorithms even by who sends to whom.
+/// The lists distinguish the algorithms even by sender and receiver.
 #[test]
 fn no_algorithm_of_a_group_passes_for_another() {
     for one in LockAlgorithm::ALL {

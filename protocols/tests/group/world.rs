@@ -14,7 +14,7 @@ use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::trace::{Clocks, Entry, Log, Rules, Watch};
+use conclave_protocols::trace::{Clocks, Log, Rules, TraceEntry, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
@@ -66,7 +66,7 @@ pub(crate) struct World {
     pub(crate) history: History,
     /// What members and register did since it was last looked at.
     pub(crate) log: Log,
-    pub(crate) entries: Receiver<Entry<LocalTime>>,
+    pub(crate) entries: Receiver<TraceEntry<LocalTime>>,
     /// What that is held against; nothing where the rules do not promise anything.
     pub(crate) rules: Option<Rules>,
     /// Whether clocks keep to their bound.

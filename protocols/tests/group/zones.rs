@@ -92,7 +92,7 @@ fn the_death_of_one_gateway_with_the_leader_divides_nobody_also_if_the_leader_wo
 
 /// A space is no value of a label.
 #[test]
-fn who_states_a_zone_that_cannot_be_one_is_not_taken_in() {
+fn a_pod_that_states_a_zone_that_cannot_be_one_is_not_taken_in() {
     for (zones, size) in [("aaa", 3), ("aa ", 2)] {
         let mut bench = Bench::in_zones(zones, &[0; 2], policy());
         bench.start();

@@ -1,12 +1,12 @@
 //! One change to a good history: it must be found.
 
-use conclave_protocols::history::{Entry, History, Law, Operation};
+use conclave_protocols::history::{History, Law, Operation, RecordedOperation};
 use conclave_protocols::random::Random;
 
 use crate::reference::{Reference, Weather};
 
 /// A way to spoil a history. It returns false if there is nothing to spoil that way.
-pub(crate) type Mutation = fn(&mut Vec<Entry>, usize) -> bool;
+pub(crate) type Mutation = fn(&mut Vec<RecordedOperation>, usize) -> bool;
 
 /// What is changed, a law that it breaks, and the change.
 pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
@@ -19,7 +19,7 @@ pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
         *until = (*until).max(end);
         let claim = *claim;
         entries.retain(|entry| entry.operation != Operation::Released { claim });
-        let notified = |entry: &Entry| matches!(entry.operation, Operation::Extended { claim: c, .. } if c == claim);
+        let notified = |entry: &RecordedOperation| matches!(entry.operation, Operation::Extended { claim: c, .. } if c == claim);
         entries.retain(|entry| !notified(entry));
         true
     }),
@@ -89,7 +89,8 @@ pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
             !matches!(entry.operation, Operation::Extended { claim: c, .. } | Operation::Lost { claim: c }
                 if c == claim)
         });
-        entries.push(Entry { at: until, operation: Operation::Extended { claim, until } });
+        entries
+            .push(RecordedOperation { at: until, operation: Operation::Extended { claim, until } });
         true
     }),
     ("a store takes what it refused", Law::Fence, |entries, place| {
@@ -115,7 +116,7 @@ pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
         let Operation::Lost { claim } = entries[place].operation else { return false };
         let at = entries[place].at;
         let operation = Operation::Extended { claim, until: at };
-        entries.insert(place + 1, Entry { at, operation });
+        entries.insert(place + 1, RecordedOperation { at, operation });
         true
     }),
     ("a request was not recorded", Law::Form, |entries, place| {
@@ -151,7 +152,7 @@ pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
             return false;
         }
         let operation = Operation::Leads { who, epoch: epoch + 1_000_000, until };
-        entries.insert(place + 1, Entry { at, operation });
+        entries.insert(place + 1, RecordedOperation { at, operation });
         true
     }),
     ("a view falls", Law::EpochsRise, |entries, place| {
@@ -191,7 +192,7 @@ pub(crate) fn spoiled(
 }
 
 /// Whether the one that was given a token believes to hold, at the time of an operation.
-fn believes(entries: &[Entry], place: usize, lock: &str, token: u64) -> bool {
+fn believes(entries: &[RecordedOperation], place: usize, lock: &str, token: u64) -> bool {
     let grant = entries.iter().find_map(|entry| {
         if let Operation::Granted { claim, token: Some(given), until, .. } = entry.operation
             && given == token
@@ -217,7 +218,7 @@ fn believes(entries: &[Entry], place: usize, lock: &str, token: u64) -> bool {
     entries[place].at < until
 }
 
-fn lock_of(entries: &[Entry], number: u64) -> String {
+fn lock_of(entries: &[RecordedOperation], number: u64) -> String {
     let lock = entries.iter().find_map(|entry| {
         let Operation::Asked { claim, lock } = &entry.operation else { return None };
         (*claim == number).then(|| lock.clone())
@@ -225,12 +226,12 @@ fn lock_of(entries: &[Entry], number: u64) -> String {
     lock.expect("a grant of a good history was asked for")
 }
 
-fn asked(entries: &[Entry], number: u64) -> usize {
-    let asked = |entry: &Entry| matches!(entry.operation, Operation::Asked { claim, .. } if claim == number);
+fn asked(entries: &[RecordedOperation], number: u64) -> usize {
+    let asked = |entry: &RecordedOperation| matches!(entry.operation, Operation::Asked { claim, .. } if claim == number);
     entries.iter().position(asked).expect("it was asked for")
 }
 
-fn is_given(entries: &[Entry], lock: &str, number: u64) -> bool {
+fn is_given(entries: &[RecordedOperation], lock: &str, number: u64) -> bool {
     entries.iter().any(|entry| {
         matches!(entry.operation, Operation::Granted { claim, token: Some(token), .. }
             if token == number && lock_of(entries, claim) == lock)
@@ -238,7 +239,7 @@ fn is_given(entries: &[Entry], lock: &str, number: u64) -> bool {
 }
 
 /// The next grant of the same lock.
-fn next_grant(entries: &[Entry], place: usize) -> Option<usize> {
+fn next_grant(entries: &[RecordedOperation], place: usize) -> Option<usize> {
     let Operation::Granted { claim, .. } = entries[place].operation else { return None };
     let lock = lock_of(entries, claim);
     (place + 1..entries.len()).find(|next| {

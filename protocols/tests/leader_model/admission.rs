@@ -119,7 +119,7 @@ impl LeaderModel {
         answer.view > 0 && !answer.taken && answer.view == lead.record.view && !lead.resigned
     }
 
-    /// Rule 29: the table is learnt from promises, and so is who has answered the freeze.
+    /// Rule 29: the table is learnt from promises, and so is which members have answered the freeze.
     pub(crate) fn take_answer(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let Some(mut lead) = s.nodes[leader].lead else { return };
         let answer = &mut s.nodes[member].peer.answer;

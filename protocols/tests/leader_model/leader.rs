@@ -50,7 +50,7 @@ impl LeaderModel {
         let node = &s.nodes[id];
         let Some(lead) = &node.lead else { return 0 };
         let resigned = lead.resigned && self.rules.resigning_ends_the_leader_lease;
-        // Who has resigned has sealed; who keeps its leader lease all the same has not.
+        // A leader that has resigned has sealed; one that keeps its leader lease all the same has not.
         let kept = lead.resigned && !self.rules.resigning_ends_the_leader_lease;
         let sealed = node.floor() >= lead.record.view && !kept;
         if !node.alive || resigned || sealed { 0 } else { lead.majority_left() }
@@ -84,13 +84,13 @@ impl LeaderModel {
     }
 
     /// Rule 13: the leader resigns and seals in one step. Its table, the rest of its grace period and
-    /// the members whose promise it still has go to the successor, who has read the register.
+    /// the members whose promise it still has go to the successor, which has read the register.
     pub(crate) fn hand_over(&self, s: &mut State, leader: NodeId, successor: NodeId) {
         let leader_lease = self.leader_lease_left(s, leader);
         let settled = self.is_settled(s, leader);
         let Some(mut lead) = s.nodes[leader].lead else { return };
         let member_lease = lead.member_lease();
-        // Rule 29: who cannot wait leaves everything to a whole member lease.
+        // Rule 29: a leader that cannot wait leaves everything to a whole member lease.
         let whole =
             self.table_is_whole(leader, &lead) || !self.rules.peers.haste_costs_a_member_lease;
         let grace = if whole { lead.grace } else { lead.record.timing.member_lease() };

@@ -162,7 +162,7 @@ impl LeaderModel {
         self.takes_part(s, id) && (hears || !self.rules.peers.hears_before_admission)
     }
 
-    /// Does it want to enter? A request makes no difference to who has the token, or may get it.
+    /// Does it want to enter? A request makes no difference to the place of the token, or to the members that may get it.
     fn wants(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         match self.scope.way {

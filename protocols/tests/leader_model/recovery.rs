@@ -20,7 +20,7 @@ struct Patience {
 
 impl LeaderModel {
     /// Does a leader lease that can grant come back, if from here on nobody crashes and no message is
-    /// lost, but for those to and from the register of who is cut off from it?
+    /// lost, but for those to and from the register of a member that is cut off from it?
     pub(crate) fn comes_back(&self, state: &State) -> bool {
         let fair = self.without_bounds();
         let mut s = *state;
@@ -83,7 +83,7 @@ impl LeaderModel {
         }
     }
 
-    /// Writes on their way arrive. Who is cut off gets no answer.
+    /// Writes on their way arrive. A member that is cut off gets no answer.
     fn speak_with_register(&self, s: &mut State, id: NodeId) {
         while Self::may_apply(s, id) {
             self.apply(s, id);

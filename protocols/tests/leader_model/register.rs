@@ -68,7 +68,7 @@ impl LeaderModel {
     }
 
     pub(crate) fn may_sight(&self, s: &State, id: NodeId) -> bool {
-        // Only who may begin ever asks for it.
+        // Only a member that may begin ever asks for it.
         self.confirms()
             && self.rules.counts_from_first_read
             && self.scope.candidates.has(id)
@@ -83,7 +83,7 @@ impl LeaderModel {
         s.nodes[id].sighted = (s.register.view, self.closing_wait(id, &s.register));
     }
 
-    /// Rule 34: who begins counts from its first read.
+    /// Rule 34: a member that begins counts from its first read.
     pub(crate) fn count_from_sight(&self, s: &mut State, id: NodeId, bid: &mut Bid) {
         let (view, left) = s.nodes[id].sighted;
         let named = view == bid.record.view || !self.rules.first_read_names_the_mark;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use conclave_protocols::policy::Timing as Waits;
 use conclave_protocols::random::Random;
-use conclave_protocols::trace::{Breach, Clocks, Content, Entry, Event, Rules};
+use conclave_protocols::trace::{Breach, Clocks, Content, Event, Rules, TraceEntry};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LockName, PodUid};
 use stateright::Model;
 
@@ -100,7 +100,7 @@ impl<'a> Replay<'a> {
     }
 
     fn say(&mut self, who: Option<Incarnation>, event: Event<Duration>) -> Result<(), Breach> {
-        self.rules.step(Duration::from_secs(self.ticks), &Entry { who, event })
+        self.rules.step(Duration::from_secs(self.ticks), &TraceEntry { who, event })
     }
 
     fn after(&self, left: Ticks) -> Duration {

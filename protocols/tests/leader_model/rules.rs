@@ -84,7 +84,7 @@ pub(crate) struct PeerRules {
     pub(crate) freezes_are_distinguished: bool,
     /// Rule 29: a member counts as silent after an L.
     pub(crate) silence_lasts_a_lease: bool,
-    /// Rule 29: who cannot wait hands over with a whole member lease.
+    /// Rule 29: a leader that cannot wait hands over with a whole member lease.
     pub(crate) haste_costs_a_member_lease: bool,
     /// Rule 30: what an outsider holds keeps the members out.
     pub(crate) outsider_keeps_closed: bool,
@@ -136,7 +136,7 @@ pub(crate) struct ListRules {
     pub(crate) hearing: Hearing,
     /// Rule 21: seals report what the leader listed as its own.
     pub(crate) seals_tell_own: bool,
-    /// Rule 21: and what it listed of who is not in the view.
+    /// Rule 21: and what it listed of members outside of the view.
     pub(crate) seals_tell_outsiders: bool,
     /// Rule 21: heartbeats report the rest of the grace period.
     pub(crate) rest_is_notified: bool,
@@ -199,15 +199,15 @@ pub(crate) struct Rules {
     pub(crate) evidence_is_true: bool,
     /// Rule 15: how many seals end the old leader lease.
     pub(crate) need: Need,
-    /// Rule 15: who waits E and P out has marked the record first.
+    /// Rule 15: a candidate that waits E and P out has marked the record first.
     pub(crate) closing_is_marked: bool,
     /// Rule 15: a closing mark stays until there is another view.
     pub(crate) mark_stays: bool,
-    /// Rule 15, liveness: who waits in vain for seals marks the record and waits E and P out.
+    /// Rule 15, liveness: a candidate that waits in vain for seals marks the record and waits E and P out.
     pub(crate) closing_ends_the_wait: bool,
     /// Rule 15, for a lost record: only E and P end the leader lease, because nobody knows the members.
     pub(crate) lost_record_waits: bool,
-    /// Rule 15: who waits for E and P waits for all of it.
+    /// Rule 15: a candidate that waits for E and P waits for all of it.
     pub(crate) waits_are_whole: bool,
     /// Rule 33: a leader replaces a lost record by its next view.
     pub(crate) leader_replaces: bool,
@@ -215,7 +215,7 @@ pub(crate) struct Rules {
     pub(crate) replaces_while_leading: bool,
     /// Rule 33: a write that another mark refused is forgotten with its table.
     pub(crate) refused_is_forgotten: bool,
-    /// Rule 34: who waits counts from when it first read the mark.
+    /// Rule 34: a candidate that waits counts from when it first read the mark.
     pub(crate) counts_from_first_read: bool,
     /// Rule 34: this mark, and not another one.
     pub(crate) first_read_names_the_mark: bool,
@@ -223,7 +223,7 @@ pub(crate) struct Rules {
     pub(crate) lost_record_begins_a_grace_period: bool,
     /// Rule 13, without a successor: the record states whether a lock may be held.
     pub(crate) leaver_says_if_locks_are_held: bool,
-    /// Rule 13, without a successor: who finds that a lock may be held waits for it.
+    /// Rule 13, without a successor: a leader that finds that a lock may be held waits for it.
     pub(crate) leavers_message_counts: bool,
     /// Rule 13, without a successor: the leader resigns before it writes that nobody leads.
     pub(crate) leaver_resigns_first: bool,
@@ -237,7 +237,7 @@ pub(crate) struct Rules {
     pub(crate) longer_member_lease_stays: bool,
     /// Rule 18: after an unknown outcome the writer reads back.
     pub(crate) unknown_is_read_back: bool,
-    /// Rule 19: who has sealed the view it activated does not take its leader lease.
+    /// Rule 19: a leader that has sealed the view it activated does not take its leader lease.
     pub(crate) sealed_view_has_no_leader: bool,
     /// Rule 20: no new grant during the grace period.
     pub(crate) grace_period: bool,

@@ -84,7 +84,7 @@ pub(crate) struct Scope {
     /// Leaders list what nobody else could report, and seals report it. For one lock that the
     /// leader grants, and heartbeats that do not travel.
     pub(crate) lists: bool,
-    /// The kubelet's word on a terminated container may be used.
+    /// The kubelet's statement on a terminated container may be used.
     pub(crate) evidence: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Whether who asked because of another comes after it, with the locks that work by stamps.
+//! Whether a member that asked because of another comes after it, with the locks that work by stamps.
 //!
-//! Stamps order requests by who asked first as far as the clocks know of it. The messages of the lock
+//! Stamps order requests by the time of asking as far as the clocks know of it. The messages of the lock
 //! are not all that members send to each other: one may ask, notify another of it over a way of their
 //! own, and that one asks because of it.
 
@@ -29,7 +29,7 @@ fn talking<P: Sends>(clocks: Clocks) -> Lock<Talking<P>> {
         .in_order(|in_section, waiting| !waiting.asked_before(in_section))
 }
 
-/// A lock whose members can be searched while they talk.
+/// A lock whose members can be searched while they send other messages.
 trait Sends: Clocked<Message: Part, Timer: Part> + Part {}
 impl<P: Clocked<Message: Part, Timer: Part> + Part> Sends for P {}
 

@@ -34,7 +34,7 @@ fn each_algorithm_says_what_its_source_has_it_say() {
     }
 }
 
-/// The lists distinguish algorithms even by who sends to whom.
+/// The lists distinguish algorithms even by sender and receiver.
 #[test]
 fn no_algorithm_passes_for_another() {
     for one in LockAlgorithm::ALL {

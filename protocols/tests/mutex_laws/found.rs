@@ -66,7 +66,7 @@ fn what_is_counted_is_what_the_textbook_says_of_the_coordinator() {
     assert_eq!(delays(&central(), 3), (unit * 2, unit * 2));
 }
 
-/// Of three members the last coordinates. Who died before the view began has left it as it is.
+/// Of three members the last coordinates. A member that died before the view began has left it as it is.
 #[test]
 fn the_crash_of_a_member_that_neither_waits_nor_is_in_section_is_not_noticed_and_that_of_others_is()
 {

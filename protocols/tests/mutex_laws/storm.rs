@@ -219,5 +219,5 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// How long it may take until all are in who ask at the same time.
+/// How long it may take until all that ask at the same time have entered.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! A lock whose members also talk to each other of other things: a member that asks notifies the next
+//! A lock whose members also send each other other messages: a member that asks notifies the next
 //! one of it. That one may then ask too, after the first and because of it, and be heard before.
 //!
 //! With every message goes its sender's clock, which the receiver follows. Besides, with every message

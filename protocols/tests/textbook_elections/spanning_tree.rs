@@ -228,7 +228,7 @@ fn a_member_that_was_dead_from_the_beginning_costs_one_wait() {
 
 /// The source is at one end: the child of the dead one begins anew, and does without it.
 #[test]
-fn who_is_cut_off_elects_again_so_that_both_sides_elect_their_best() {
+fn a_member_that_is_cut_off_elects_again_so_that_both_sides_elect_their_best() {
     let graph = Graph::line(6);
     let mut walk = Walk::new(6, [], member(&graph, &[0, 9, 0, 0, 5, 0]));
     walk.ask(0, Command::Elect);
@@ -244,7 +244,7 @@ fn who_is_cut_off_elects_again_so_that_both_sides_elect_their_best() {
 
 /// Its subtree is not cut off: there is another way.
 #[test]
-fn who_is_left_out_with_a_dead_parent_is_found_by_another_way() {
+fn a_member_that_is_left_out_with_a_dead_parent_is_found_by_another_way() {
     let graph = Graph::new(4, [(0, 1), (1, 2), (2, 3), (3, 0)]);
     for killed_after in 1..20 {
         let mut walk = Walk::new(4, [], member(&graph, &[1, 2, 9, 3]));
@@ -277,7 +277,7 @@ fn a_member_that_comes_back_learns_the_number_and_takes_part_again() {
 
 /// A member far away reports late, and so do all on the way: that is no death.
 #[test]
-fn who_waits_for_others_is_not_taken_for_dead() {
+fn a_member_that_waits_for_others_is_not_taken_for_dead() {
     let graph = Graph::line(4);
     let mut walk = Walk::new(4, [], member(&graph, &[]));
     walk.ask(0, Command::Elect);
@@ -291,8 +291,8 @@ fn who_waits_for_others_is_not_taken_for_dead() {
     assert_eq!(routes(&walk, "election").len(), 3, "nobody began anew");
 }
 
-/// Each member dies at each step, on graphs of which it may be the only way from one part to the other. Who follows
-/// a leader that it cannot reach any more notices, as if it had died.
+/// Each member dies at each step, on graphs of which it may be the only way from one part to the other. A member that follows
+/// a leader which it cannot reach any more notices, as if it had died.
 #[test]
 fn with_any_member_dying_at_any_step_each_part_follows_its_best_in_the_end() {
     let graphs = [Graph::two_triangles(), Graph::grid(3), Graph::ring(8), Graph::star(7, 3)];

@@ -102,7 +102,7 @@ fn between_zones_an_election_costs_the_same_however_many_members_they_have() {
     }
 }
 
-/// Who is slow makes the difference: the links between zones, or those within them.
+/// It makes a difference which links are slow: those between zones, or those within them.
 #[test]
 fn the_tree_has_as_many_links_between_zones_as_there_can_be_and_as_few() {
     for group in several() {

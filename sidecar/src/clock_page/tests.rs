@@ -402,8 +402,11 @@ fn a_page_states_what_is_known_of_the_group_and_of_utc() {
     let mut page = ClockPage::open(&folder.path().join("page"), clock).unwrap();
     let (raw, ns) = now_ns();
     let mut facts = facts(clock);
-    let kept =
-        crate::os_clock::Kept { synchronized: true, max_error_ns: 5_000, estimated_error_ns: 1 };
+    let kept = crate::os_clock::Synchronization {
+        synchronized: true,
+        max_error_ns: 5_000,
+        estimated_error_ns: 1,
+    };
     facts.host.kept = Some(kept);
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
     let words = *page.writer.published();
@@ -412,7 +415,7 @@ fn a_page_states_what_is_known_of_the_group_and_of_utc() {
     assert_eq!(words.utc_bound_ns, 5_000 + facts.host.wall.error_ns);
     let utc = words.at(words.published_raw).time_ns + words.utc_offset_ns;
     assert!(utc.abs_diff(clock.wall_ns()) < SECOND, "{utc}");
-    facts.host.kept = Some(crate::os_clock::Kept { synchronized: false, ..kept });
+    facts.host.kept = Some(crate::os_clock::Synchronization { synchronized: false, ..kept });
     facts.policy = ClockPolicy { max_drift_ppm: 200, max_wander_ppb: 1_000, ..facts.policy };
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
     let words = page.writer.published();

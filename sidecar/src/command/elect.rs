@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use self::api::{Call, Place};
 use self::course::{Action, Course, Input};
-use self::follower::{Follower, Seen};
+use self::follower::{Follower, Observation};
 use self::timer::Timer;
 use self::work::Work;
 use crate::one_thread;
@@ -65,7 +65,7 @@ pub(super) struct ElectArgs {
     command: Vec<OsString>,
 }
 
-/// Where the sidecar's API is. What is said on the command line comes before what is in the environment.
+/// Where the sidecar's API is. An argument comes before a variable of the environment.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct PlaceArgs {
@@ -172,15 +172,15 @@ impl Elect {
         }
     }
 
-    fn see(&mut self, seen: Seen) -> anyhow::Result<Input> {
+    fn see(&mut self, seen: Observation) -> anyhow::Result<Input> {
         match seen {
-            Seen::Stated(input) => return Ok(input),
-            Seen::Over => {}
+            Observation::Stated(input) => return Ok(input),
+            Observation::Over => {}
             // COMMAND must end before this process does; then it is asked again.
-            Seen::Never(error) if self.course.is_running() => {
+            Observation::Never(error) if self.course.is_running() => {
                 warn!(error = format!("{error:#}"), "the stream cannot be followed");
             }
-            Seen::Never(error) => return Err(error),
+            Observation::Never(error) => return Err(error),
         }
         self.follower = None;
         Ok(Input::Broken)
@@ -214,7 +214,7 @@ impl Elect {
     }
 }
 
-async fn follow(follower: Option<&mut Follower>) -> Seen {
+async fn follow(follower: Option<&mut Follower>) -> Observation {
     match follower {
         Some(follower) => follower.next().await,
         None => std::future::pending().await,

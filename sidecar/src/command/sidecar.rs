@@ -22,7 +22,7 @@ use crate::application::{Application, HealthArgs, look_after};
 use crate::clock_page::ClockPage;
 use crate::descriptors;
 use crate::http::{LeaderElector, Listeners, TokenFile};
-use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
+use crate::identity::{AuthorityClient, Issuer, OwnCredentials, Renewal};
 use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
 use crate::lease::{KubernetesLeases, Leases};
 use crate::metrics::Metrics;
@@ -302,7 +302,7 @@ fn own_endpoint(args: &SidecarArgs) -> PodEndpoint {
 
 /// Returns once there is a certificate, with true; or once the group is dissolved, with false.
 async fn wait_for_certificate(
-    mut held: Held,
+    mut held: OwnCredentials,
     mut policies: watch::Receiver<Option<Policy>>,
 ) -> bool {
     tokio::select! {

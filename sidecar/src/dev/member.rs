@@ -191,7 +191,7 @@ impl Members {
         self.with(number, |member| member.life.as_ref().map(|life| life.group.clone()))?
     }
 
-    /// Ends a member at once: no hand-over, no farewell.
+    /// Ends a member at once: it neither hands over nor leaves in order.
     pub(super) fn kill(&self, number: u16) {
         self.let_go(number, |life| life.kill.cancel());
     }

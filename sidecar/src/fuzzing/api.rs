@@ -44,7 +44,7 @@ impl PlayedApi {
 }
 
 async fn play(mut double: Double) {
-    let mut notified = Notified::default();
+    let mut notified = Senders::default();
     while let Some(request) = double.requests.recv().await {
         // The caller may have hung up.
         match request {
@@ -66,9 +66,9 @@ async fn play(mut double: Double) {
 
 /// The latest claims that somebody was notified of: they change as long as these are here.
 #[derive(Default)]
-struct Notified(VecDeque<watch::Sender<Claim>>);
+struct Senders(VecDeque<watch::Sender<Claim>>);
 
-impl Notified {
+impl Senders {
     fn asked(&mut self, ask: Ask) -> Result<Asked, AskError> {
         let state = match ask.lock.as_str().as_bytes().first() {
             Some(b'f') => return Err(AskError::Full { what: "claims", limit: 1 }),

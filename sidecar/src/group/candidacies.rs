@@ -46,7 +46,7 @@ pub(super) struct Candidacies {
     stands: member::Leadership,
     /// This pod is about to end, and is not to begin to lead.
     drains: bool,
-    /// What is known of the application besides its own word.
+    /// What others report of the application.
     application: Application,
     /// The Leases that leaders must have besides.
     turns: Turns,

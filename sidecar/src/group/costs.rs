@@ -131,7 +131,7 @@ fn nomination_cost_of(
             (cost::chang_roberts_best(living), cost::chang_roberts_next(n))
         }
         ElectionAlgorithm::SpanningTree => {
-            // With fewer links than a full mesh has it costs no more at worst: who reports in a computation that another
+            // With fewer links than a full mesh has it costs no more at worst: a member that reports in a computation that another
             // takes over lacks neighbours that it would send ELECTION to.
             (cost::spanning_tree(living, links()), cost::spanning_tree_next(n))
         }

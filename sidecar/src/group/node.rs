@@ -71,7 +71,7 @@ pub(super) enum Arrival {
     Command(Command),
     /// What was reported to applications about this member's leadership.
     Notified(Notified),
-    /// What is known of the application besides its own word.
+    /// What others report of the application.
     Application(Application),
     /// What clock probes say.
     Relations(Relations),

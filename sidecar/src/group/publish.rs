@@ -23,7 +23,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Nothing is known yet, but who this is.
+    /// Nothing is known yet but this member's own name.
     pub(super) fn new(group: &str, pod: &str) -> Self {
         let policy = Policy::default();
         let status = Status {

@@ -1,5 +1,5 @@
 //! Group time as the readers of this process see it: it never goes back, and is the time of the clock page where that
-//! states one, so that it does not go back for who reads both either.
+//! states one, so that it does not go back for a reader of both either.
 //!
 //! A map agrees with the one before for [`ClockMap::SWITCH_NS`](conclave_protocols::clock::ClockMap::SWITCH_NS) from the
 //! moment at which it was made. If this process was held up for longer between that moment and the publication, the map
@@ -20,7 +20,7 @@ pub(crate) struct LatestTime(Arc<Mutex<Shown>>);
 
 #[derive(Debug, Default)]
 struct Shown {
-    read: Option<Seen>,
+    read: Option<LatestReading>,
     /// What is published on the page, if there is one.
     page: Option<Words>,
 }
@@ -28,12 +28,12 @@ struct Shown {
 /// The latest time that was read, and when that was. It holds as long as what a page has stated, also in the next life of the
 /// member, whose group may have an earlier time.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LatestReading {
     raw: u64,
     ns: i64,
 }
 
-impl Seen {
+impl LatestReading {
     /// What is not to be gone back behind at a reading of the raw clock.
     fn at(self, raw: u64) -> Option<i64> {
         (raw <= self.raw.saturating_add(VOID_NS)).then_some(self.ns)
@@ -94,7 +94,7 @@ impl Group {
         let seen = shown.read.and_then(|seen| seen.at(raw.0));
         let reading = seen.map_or(reading, |ns| near(own, reading.not_before(ns)));
         if reading.error_ns.is_some() {
-            shown.read = Some(Seen { raw: raw.0, ns: reading.now_ns });
+            shown.read = Some(LatestReading { raw: raw.0, ns: reading.now_ns });
         }
         TimeNow { raw, reading, life }
     }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_was_read_holds_for_as_long_as_what_a_page_stated() {
-        let seen = Seen { raw: 7, ns: -3 };
+        let seen = LatestReading { raw: 7, ns: -3 };
         assert_eq!(
             [7, 7 + VOID_NS, 8 + VOID_NS].map(|raw| seen.at(raw)),
             [Some(-3), Some(-3), None]

@@ -1,4 +1,4 @@
-//! What there is of a group before its task, and between two: the handle, and who turns callers away.
+//! What there is of a group before its task, and between two: the handle, and what turns callers away.
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{ClockMap, Params, VirtualClock};

@@ -1,4 +1,4 @@
-//! Standing in a named election, and giving the lead in any to another: `/v1/elections/{name}/candidacy`, `resign`
+//! To stand in a named election, and to give the lead in any to another: `/v1/elections/{name}/candidacy`, `resign`
 //! and `transfer`.
 
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) struct ResignBody {
     cooldown: Option<String>,
 }
 
-/// Who is to lead. It may be a query parameter.
+/// The candidate that is to lead. It may be a query parameter.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TransferRequest)]

@@ -14,7 +14,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::watched::{self, Patience, Watched};
 use crate::claims::{Claim, ClaimError, ClaimState};
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// Shows a claim.
 ///
@@ -184,7 +184,7 @@ impl Watched for Claim {
         }
     }
 
-    fn view(&self, now: Moment) -> ClaimView {
+    fn view(&self, now: ApplicationTime) -> ClaimView {
         ClaimView::at(self, now)
     }
 

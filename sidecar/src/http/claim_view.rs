@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::problem::refusal_name;
 use super::safety::Safety;
 use crate::claims::{Claim, ClaimState, Held, Holder, LostReason};
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// A claim.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -55,7 +55,7 @@ pub(super) struct ClaimView {
     /// Why it was lost or refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// Who holds the lock, as far as is known; only while waiting.
+    /// The holder of the lock, as far as is known; only while waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<HolderView>>,
     /// How long it has waited, or waited in all.
@@ -72,7 +72,7 @@ pub(super) struct ClaimView {
     max_hold_left_ms: Option<u64>,
     /// Rises with every change.
     index: u64,
-    /// Who asked.
+    /// The `owner` that the caller stated, or the name of its pod.
     owner: String,
     /// The metadata that the client gave with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,11 +110,11 @@ pub(super) enum Guarantee {
     Advisory,
 }
 
-/// Who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Holder)]
 pub(super) struct HolderView {
-    /// Who asked.
+    /// The `owner` that the caller stated, or the name of its pod.
     owner: String,
     /// In which pod.
     pod: String,
@@ -138,7 +138,7 @@ pub(super) struct Cost {
 
 impl ClaimView {
     /// The claim at `now`, which is read after the last wait: a hold whose time is over is lost.
-    pub(super) fn at(claim: &Claim, now: Moment) -> Self {
+    pub(super) fn at(claim: &Claim, now: ApplicationTime) -> Self {
         let mut view = Self {
             lock: claim.lock.to_string(),
             claim: claim.id.to_string(),
@@ -216,7 +216,7 @@ impl ClaimView {
         headers
     }
 
-    fn show(&mut self, claim: &Claim, now: Moment) {
+    fn show(&mut self, claim: &Claim, now: ApplicationTime) {
         match &claim.state {
             ClaimState::Waiting { holder, heard: _ } => {
                 let holders = holder.iter().map(|holder| HolderView::at(holder, now.boottime));
@@ -237,7 +237,7 @@ impl ClaimView {
         }
     }
 
-    fn show_hold(&mut self, held: &Held, now: Moment) {
+    fn show_hold(&mut self, held: &Held, now: ApplicationTime) {
         self.state = StateName::Held;
         self.token = held.token.map(FencingToken::get);
         self.epoch = Some(held.epoch.0);

@@ -23,7 +23,7 @@ use crate::group::{
     CandidacyState, Election, ElectionCost, ElectionError, ElectionLease, LastElection, Leader,
     Leadership,
 };
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// An election, as this member sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -54,7 +54,7 @@ pub(super) struct ElectionView {
     /// The fencing token of this lead; only while this member leads in an election other than `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
-    /// Who leads; null if nobody is known to.
+    /// The leader; null if none is known.
     leader: Option<LeaderView>,
     /// Whether this pod's application stands; only where it was put forward, in an election other than `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ enum CandidacyName {
     Terminating,
 }
 
-/// Who leads.
+/// The leader of an election.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[schema(as = Leader)]
 struct LeaderView {
@@ -201,7 +201,7 @@ pub(super) async fn list_elections(
     Ok(Json(ElectionList { elections }).into_response())
 }
 
-/// Shows an election: who leads, and how this member stands.
+/// Shows an election: its leader, and how this member stands.
 ///
 /// With `wait` and `index` it answers when the state differs from the one that had this index; with
 /// `Accept: text/event-stream` it streams every change, the present state first.
@@ -295,7 +295,7 @@ impl Watched for Election {
         Self::deadline(self)
     }
 
-    fn view(&self, now: Moment) -> ElectionView {
+    fn view(&self, now: ApplicationTime) -> ElectionView {
         let leads = self.leads_at(now.boottime);
         let expired = self.has_expired(now.boottime);
         let leader = self.leader_at(now.boottime);

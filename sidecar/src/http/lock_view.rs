@@ -18,7 +18,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use crate::claims::{Claim, ClaimState, Holder};
 use crate::locks::{Elsewhere, Lock, LocksError, WaitingPod, Which};
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// A lock, as this member knows it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -49,16 +49,16 @@ pub(super) struct LockView {
     /// Whether this member leads the group and knows of the holds and the waits of all members: at once of what it grants
     /// itself, of the rest with their heartbeats. Else it knows of its own pod, and what was reported to claims that wait.
     complete: bool,
-    /// Who holds it, as far as this member knows: one at most. Empty if that is nobody, or not known here.
+    /// The holder, as far as this member knows: one at most. Empty if that is nobody, or not known here.
     holders: Vec<LockHolderView>,
-    /// Who waits for it, as far as this member knows: the claims of this pod in their order, then other pods. A list has the
+    /// The claims that wait for it, as far as this member knows: the claims of this pod in their order, then other pods. A list has the
     /// first ten of them, and one lock the first hundred claims.
     waiters: Vec<WaiterView>,
     /// How many wait for it, as far as this member knows.
     waiting: usize,
 }
 
-/// Who holds a lock, and how this member knows.
+/// The holder of a lock, and how this member knows it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = LockHolder)]
 struct LockHolderView {
@@ -73,13 +73,13 @@ struct LockHolderView {
     reported_ms: Option<u64>,
 }
 
-/// Who waits for a lock.
+/// A claim that waits for a lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Waiter)]
 struct WaiterView {
     /// In which pod.
     pod: String,
-    /// Who asked. Of another pod it is the first in line there; absent if this member does not know.
+    /// The `owner` that the caller stated. Of another pod it is the first in line there; absent if this member does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     /// The claim; only if it is one of this pod.
@@ -144,7 +144,7 @@ pub(super) async fn list_locks(
     Ok(Json(LocksView { locks, complete: known.complete, next }).into_response())
 }
 
-/// Shows a lock: who holds it and who waits for it, as far as this member knows.
+/// Shows a lock: its holder and the claims that wait for it, as far as this member knows.
 #[utoipa::path(
     get,
     path = "/v1/locks/{name}",
@@ -201,7 +201,7 @@ impl LockView {
 
 impl LockHolderView {
     /// A claim of this pod, unless its time is over.
-    fn of_claim(claim: &Claim, pod: &str, now: Moment, detail: Detail) -> Option<Self> {
+    fn of_claim(claim: &Claim, pod: &str, now: ApplicationTime, detail: Detail) -> Option<Self> {
         let ClaimState::Held(held) = &claim.state else { return None };
         let holder = Holder {
             pod: pod.to_owned(),
@@ -216,7 +216,7 @@ impl LockHolderView {
         (now.boottime < held.safe_until).then_some(Self { holder, claim, reported_ms: None })
     }
 
-    fn of_other(other: &Elsewhere, now: Moment, detail: Detail) -> Self {
+    fn of_other(other: &Elsewhere, now: ApplicationTime, detail: Detail) -> Self {
         let holder = &other.holder;
         let reported_ms = other.is_report.then(|| millis(now.boottime - holder.notified));
         let holder =
@@ -226,7 +226,7 @@ impl LockHolderView {
 }
 
 impl WaiterView {
-    fn of_claim(claim: &Claim, pod: &str, now: Moment, detail: Detail) -> Self {
+    fn of_claim(claim: &Claim, pod: &str, now: ApplicationTime, detail: Detail) -> Self {
         Self {
             pod: pod.to_owned(),
             owner: Some(claim.owner.clone()),

@@ -37,7 +37,7 @@ pub(super) struct AskBody {
     /// `maxHold` of the policy, which is 10 minutes unless the resource states another.
     #[schema(example = "10m")]
     max_hold: Option<String>,
-    /// Who asks; the pod's name if absent. At most 253 bytes.
+    /// The name of the caller, for people to read; the pod's name if absent. At most 253 bytes.
     #[schema(example = "worker-3")]
     owner: Option<String>,
     /// Shown to those who are kept waiting: at most 2 KiB.

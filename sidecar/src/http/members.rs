@@ -14,7 +14,7 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::watched::{Patience, Watched};
 use crate::group::{MemberStatus, Status};
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// The members of the view.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -92,7 +92,7 @@ pub(super) struct StatusView {
     outage_survived_ms: Option<u64>,
     /// Since when the API server has not confirmed the view; null if it never did.
     confirmed_ms: Option<u64>,
-    /// Who leads, as far as this member knows.
+    /// The leader, as far as this member knows.
     leader: Option<String>,
     /// The pod is about to end.
     draining: bool,
@@ -170,7 +170,7 @@ impl Watched for Status {
         None
     }
 
-    fn view(&self, _: Moment) -> u64 {
+    fn view(&self, _: ApplicationTime) -> u64 {
         self.index
     }
 
@@ -184,7 +184,7 @@ impl Watched for Status {
 }
 
 impl StatusView {
-    /// Who leads is what the election says, here as everywhere.
+    /// The leader is the one that the election states, here as everywhere.
     fn of(status: &Status, leader: Option<String>, now: LocalTime) -> Self {
         // A leader grants before its applications may believe that it leads.
         let leads = leader.is_some() || status.grants == Some(true);

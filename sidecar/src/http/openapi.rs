@@ -54,7 +54,7 @@ use super::{
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),
     tags(
         (name = "locks", description = "Claims on locks."),
-        (name = "elections", description = "Who leads."),
+        (name = "elections", description = "The leader of the group and of each named election."),
         (name = "time", description = "The group clock."),
         (name = "clocks", description = "Logical clocks of the application."),
         (name = "group", description = "The group and this member.")

@@ -59,7 +59,7 @@ pub(super) struct ProblemBody {
     /// The pod whose sidecar made the claim, if it is in the group now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<String>,
-    /// Who holds the lock, as far as is known.
+    /// The holder of the lock, as far as is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<HolderView>>,
     /// How long the claim waited.

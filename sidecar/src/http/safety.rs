@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::claim_view::millis;
-use crate::os_clock::Moment;
+use crate::os_clock::ApplicationTime;
 
 /// How long a hold or a leadership is safe; without any of it, it is not.
 ///
@@ -29,7 +29,7 @@ pub(super) struct Safety {
 
 impl Safety {
     /// It is safe until `deadline`, which lies ahead of `now`.
-    pub(super) fn until(deadline: LocalTime, now: Moment) -> Self {
+    pub(super) fn until(deadline: LocalTime, now: ApplicationTime) -> Self {
         Self {
             safe_for_ms: Some(millis(deadline - now.boottime)),
             safe_until_boottime_ns: Some(deadline.0.to_string()),

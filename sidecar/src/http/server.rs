@@ -89,7 +89,7 @@ pub async fn serve_router(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    // Who may call is the router's business.
+    // The router decides who may call.
     let Listeners { tcp, unix, .. } = listeners;
     let server = Server {
         limits,

@@ -86,7 +86,7 @@ struct ClockPeerView {
     audit: AuditView,
     /// The wall clock of its machine, as it states that; null as long as it does not know group time.
     host: Option<HostView>,
-    /// Who stamped the latest packet each way.
+    /// What stamped the latest packet each way.
     timestamps: TimestampsView,
     /// Packets each way.
     packets: PacketsView,
@@ -117,7 +117,7 @@ struct AuditView {
     violations: u64,
 }
 
-/// Who stamps packets.
+/// What stamps packets.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = ClockTimestamps)]
 struct TimestampsView {
@@ -127,7 +127,7 @@ struct TimestampsView {
     received: Option<StampedBy>,
 }
 
-/// Who stamps packets.
+/// What stamps packets.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum StampedBy {

@@ -77,7 +77,7 @@ impl TokenFile {
             }
             Err(error) => {
                 if !self.complained.swap(true, Ordering::Relaxed) {
-                    warn!(%error, "nobody is let in");
+                    warn!(%error, "no caller is authorized");
                 }
                 return Vec::new();
             }

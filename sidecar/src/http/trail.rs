@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::Api;
 use super::elections::ElectionView;
-use super::watched::{self, Seen, Watched, changed, seen_at};
+use super::watched::{self, Progress, Watched, changed, seen_at};
 use crate::group::Election;
-use crate::os_clock::{Moment, OsClock};
+use crate::os_clock::{ApplicationTime, OsClock};
 
 /// The trails of the elections that somebody listens to, by their names.
 #[derive(Default)]
@@ -25,16 +25,16 @@ pub(super) struct Trails(Mutex<BTreeMap<String, Arc<Trail>>>);
 /// What happened to one election since somebody listens to it.
 struct Trail {
     state: watch::Receiver<Election>,
-    kept: Mutex<Kept>,
+    kept: Mutex<Remembered>,
 }
 
 /// What is remembered.
 #[derive(Default)]
-struct Kept {
+struct Remembered {
     past: VecDeque<Past>,
     /// Of what came after this index, all is there.
     complete_after: u64,
-    last: Option<(Seen, ElectionView)>,
+    last: Option<(Progress, ElectionView)>,
 }
 
 /// An event that was.
@@ -111,7 +111,7 @@ impl Trails {
 }
 
 impl Trail {
-    async fn follow(self: Arc<Self>, mut seen: Seen, clock: OsClock) {
+    async fn follow(self: Arc<Self>, mut seen: Progress, clock: OsClock) {
         let mut state = self.state.clone();
         while changed(&mut state, seen, None, clock).await {
             seen = self.record(clock.moment());
@@ -119,7 +119,7 @@ impl Trail {
     }
 
     /// Remembers the present state, if it is another than before.
-    fn record(&self, now: Moment) -> Seen {
+    fn record(&self, now: ApplicationTime) -> Progress {
         let mut kept = self.kept();
         let state = self.state.borrow();
         let seen = seen_at(&*state, now.boottime);
@@ -130,7 +130,7 @@ impl Trail {
         match kept.last.take() {
             Some((last, before)) => {
                 if last.index == seen.index {
-                    // Who has read one event of that number may have missed the other.
+                    // A client that has read one event of that number may have missed the other.
                     kept.complete_after = seen.index.saturating_add(1);
                 }
                 for name in Election::events(Some(&before), &view) {
@@ -144,7 +144,7 @@ impl Trail {
     }
 
     /// What came after the event that was read last, up to now; and whether there may have been something else.
-    fn after(&self, last: LastRead, now: Moment) -> (Vec<Past>, bool) {
+    fn after(&self, last: LastRead, now: ApplicationTime) -> (Vec<Past>, bool) {
         let present = self.record(now).index;
         let kept = self.kept();
         match last {
@@ -157,12 +157,12 @@ impl Trail {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Remembered> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Remembered {
     fn push(&mut self, past: Past) {
         self.past.push_back(past);
         if self.past.len() > KEPT

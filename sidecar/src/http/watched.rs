@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::problem::Problem;
 use super::{Api, fields::Fields};
 use crate::group::Believer;
-use crate::os_clock::{Moment, OsClock};
+use crate::os_clock::{ApplicationTime, OsClock};
 
 /// Something with a state that can be waited for.
 pub(super) trait Watched: Clone + Send + Sync + 'static {
@@ -34,7 +34,7 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
     fn deadline(&self) -> Option<LocalTime>;
 
     /// How it stands at `now`.
-    fn view(&self, now: Moment) -> Self::View;
+    fn view(&self, now: ApplicationTime) -> Self::View;
 
     /// Until when this member leads, if the state at `now` says that it does.
     fn led_until(&self, _now: LocalTime) -> Option<LocalTime> {
@@ -50,20 +50,20 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
 
 /// How far a reader has read: the index, and whether the deadline had passed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct Progress {
     pub(super) index: u64,
     expired: bool,
 }
 
 /// A deadline that a stream has sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Notified {
+pub(super) struct SentDeadline {
     deadline: LocalTime,
     /// From when on a later one is news.
     stale: LocalTime,
 }
 
-impl Notified {
+impl SentDeadline {
     /// A later deadline is news after a third of what was left of this one: a caller that is sent a lease
     /// has two thirds of it left when it is sent the next.
     fn at(now: LocalTime, deadline: LocalTime) -> Self {
@@ -106,7 +106,7 @@ impl Patience {
         }
         let index = self.index.unwrap_or_else(|| state.borrow().index());
         let _permit = api.long_call()?;
-        let seen = Seen { index, expired: false };
+        let seen = Progress { index, expired: false };
         let change = changed(state, seen, None, api.group.os_clock());
         // Both outcomes are answered with the state as it then stands.
         let _ = tokio::time::timeout(self.wait, change).await;
@@ -185,8 +185,8 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 struct Reader<T: Watched, E, W, C> {
     clock: OsClock,
     state: watch::Receiver<T>,
-    seen: Option<Seen>,
-    notified: Option<Notified>,
+    seen: Option<Progress>,
+    notified: Option<SentDeadline>,
     before: Option<T::View>,
     believer: Believer,
     /// The last state read says that this member leads.
@@ -233,7 +233,7 @@ where
         if self.seen == Some(seen) && !is_due(self.notified, deadline, now.boottime) {
             return;
         }
-        self.notified = deadline.map(|deadline| Notified::at(now.boottime, deadline));
+        self.notified = deadline.map(|deadline| SentDeadline::at(now.boottime, deadline));
         for name in T::events(self.before.as_ref(), &view) {
             self.ready.extend((self.write)(name, seen.index, &view));
         }
@@ -247,8 +247,8 @@ where
 /// enough; says whether more can follow.
 pub(super) async fn changed<T: Watched>(
     state: &mut watch::Receiver<T>,
-    seen: Seen,
-    notified: Option<Notified>,
+    seen: Progress,
+    notified: Option<SentDeadline>,
     clock: OsClock,
 ) -> bool {
     loop {
@@ -281,20 +281,20 @@ fn deadline_at<T: Watched>(value: &T, now: LocalTime) -> Option<LocalTime> {
 }
 
 fn due(
-    notified: Option<Notified>,
+    notified: Option<SentDeadline>,
     deadline: Option<LocalTime>,
     now: LocalTime,
 ) -> Option<LocalTime> {
     notified?.due(now, deadline?)
 }
 
-fn is_due(notified: Option<Notified>, deadline: Option<LocalTime>, now: LocalTime) -> bool {
+fn is_due(notified: Option<SentDeadline>, deadline: Option<LocalTime>, now: LocalTime) -> bool {
     due(notified, deadline, now).is_some_and(|due| due <= now)
 }
 
-pub(super) fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {
+pub(super) fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Progress {
     let expired = value.deadline().is_some_and(|deadline| deadline <= now);
-    Seen { index: value.index(), expired }
+    Progress { index: value.index(), expired }
 }
 
 const RETRY: Duration = Duration::from_secs(1);

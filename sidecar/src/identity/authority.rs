@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::credentials::provider;
 use super::{Bundle, IssueError};
 
-/// Asks for certificates, with the pod's own token as proof of who asks.
+/// Asks for certificates, with the pod's own token as proof of its identity.
 pub struct AuthorityClient {
     group: String,
     token: PathBuf,

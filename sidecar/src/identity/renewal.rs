@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Bundle, Credentials, Held, IssueError, Issuer};
+use super::{Bundle, Credentials, IssueError, Issuer, OwnCredentials};
 use crate::metrics::Metrics;
 
 /// Asks for a first certificate, and for the next one at half of the life of each. A changed bundle is
@@ -64,7 +64,7 @@ impl Renewal {
     }
 
     /// The credentials, whenever they change.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> OwnCredentials {
         self.held.subscribe()
     }
 

@@ -66,7 +66,7 @@ pub(crate) fn credentials(
 }
 
 /// The credentials of a member of a group, for as long as a test takes.
-pub(crate) fn held(group: u128, pod: PodUid) -> Held {
+pub(crate) fn held(group: u128, pod: PodUid) -> OwnCredentials {
     let credentials = credentials(&AUTHORITY, &id(group, pod.0), &[&AUTHORITY]);
     watch::Sender::new(Some(credentials)).subscribe()
 }

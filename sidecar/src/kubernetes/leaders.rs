@@ -125,7 +125,7 @@ impl Leaders {
         let mut is_clean = false;
         while let Some(mut election) = self.election(name).await {
             if !is_clean && lead(&election.borrow(), self.now()).is_none() {
-                // An earlier process of this pod may have led, and left no word.
+                // An earlier process of this pod may have led, and stated no end.
                 self.unless_leading(&mut election, slice.take_off(u64::MAX)).await;
                 is_clean = true;
             }
@@ -279,7 +279,7 @@ impl Slice<'_> {
         if pause < LONGEST_PAUSE {
             debug!(error, slice = self.name, "write a slice");
         } else {
-            warn!(error, slice = self.name, "who leads is not written to the slice");
+            warn!(error, slice = self.name, "the leader is not written to the slice");
         }
     }
 

@@ -122,7 +122,7 @@ mod tests {
         namespace \"shop\"";
 
     #[test]
-    fn who_may_not_read_a_group_hears_that_it_may_not_be_there() {
+    fn a_reader_without_the_right_to_a_group_hears_that_it_may_not_be_there() {
         let unread =
             |error: &kube::Error, was_deleted| unread("shop", "odrers", error, was_deleted);
         let unbound = "the ServiceAccount till is not bound to the Role of the group, which the operator does for \

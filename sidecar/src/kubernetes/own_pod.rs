@@ -72,7 +72,7 @@ impl Place {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={}", own.name));
         let mut events = watcher(pods, config).default_backoff().boxed();
-        let mut seen = Seen::default();
+        let mut seen = EndedProcesses::default();
         loop {
             match events.try_next().await {
                 Ok(Some(Event::Apply(pod) | Event::InitApply(pod))) if own.is(&pod) => {
@@ -111,11 +111,11 @@ impl OwnPod {
 
 /// How many processes of each container were over when the pod was looked at last.
 #[derive(Default)]
-struct Seen(BTreeMap<String, i32>);
+struct EndedProcesses(BTreeMap<String, i32>);
 
 /// What a look at the pod shows.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Report {
+struct Look {
     containers: Containers,
     /// A process of the application is over that was not at the last look.
     ended: Option<End>,
@@ -130,11 +130,11 @@ enum End {
     Unknown,
 }
 
-impl Seen {
-    fn read(&mut self, pod: &Pod, only: Option<&str>) -> Report {
+impl EndedProcesses {
+    fn read(&mut self, pod: &Pod, only: Option<&str>) -> Look {
         let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
         let mut report =
-            Report { is_deleted: pod.metadata.deletion_timestamp.is_some(), ..Report::default() };
+            Look { is_deleted: pod.metadata.deletion_timestamp.is_some(), ..Look::default() };
         let are_several = application(pod, only).count() > 1;
         let (mut some, mut missing) = (false, false);
         for container in application(pod, only) {

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(enter(&crowd, mapped, 1).len(), 0, "it is the same");
         assert_eq!(enter(&crowd, pod(2), 1).len(), 1);
         first.pop();
-        assert_eq!(enter(&crowd, pod(1), 2).len(), 1, "the place of who has gone");
+        assert_eq!(enter(&crowd, pod(1), 2).len(), 1, "the place of one that has gone");
         drop(first);
         assert!(crowd.sources.lock().expect("nobody panicked").is_empty());
     }

@@ -1,6 +1,6 @@
 //! Links between members that do not reach each other: gateways pass on what both ends say.
 //!
-//! Who opens a link asks a gateway, which asks the other end, or a gateway of that one's zone to. Each of them connects to
+//! A member that opens a link asks a gateway, which asks the other end, or a gateway of that one's zone to. Each of them connects to
 //! the next as to any peer, by its certificate, so nothing gets to anybody else, whatever address a member states. From then
 //! on gateways pass on bytes. These are TLS of the two ends, so a gateway can hold them up and cut them off, and nothing else.
 
@@ -98,7 +98,7 @@ async fn attempt(
     (way, connects.await)
 }
 
-/// Opens a line to a member, where nothing was said yet.
+/// Opens a line to a member, where nothing was sent yet.
 async fn open(local: &Local, to: Incarnation, way: Option<Way>) -> Result<Opened, Refusal> {
     let next = way.map_or(to, |way| way.by);
     let nowhere = |why: &str| Refusal::Unreachable(io::Error::other(why));

@@ -59,8 +59,8 @@ impl Roads {
         self.known().peers.get(&peer).map(|info| info.addresses.clone())
     }
 
-    /// The ways to a peer besides the direct one: those of the topology, and one by which its zone was reached before. Who is a
-    /// gateway changes with the view, and who reaches whom need not change with it.
+    /// The ways to a peer besides the direct one: those of the topology, and one by which its zone was reached before. The
+    /// gateways change with the view, and who reaches whom need not change with it.
     pub(super) fn ways(&self, me: &MemberInfo, to: Incarnation) -> Vec<Way> {
         let known = self.known();
         let (Some(view), Some(peer)) = (&known.view, known.peers.get(&to)) else {
@@ -86,7 +86,7 @@ impl Roads {
         let Some(info) = known.peers.get(&peer) else { return };
         let name = info.zone.clone();
         let is_in_zone = |other| known.peers.get(&other).is_some_and(|info| info.zone == name);
-        // Who is reached from another zone reaches all of its own.
+        // A member that is reached from another zone reaches all of its own.
         let by_peer = Way { by: peer, then: None };
         let last = known.zones.get(&name).filter(|zone| known.peers.contains_key(&zone.way.by));
         let zone = match by {

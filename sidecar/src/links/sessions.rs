@@ -52,7 +52,7 @@ impl Sessions {
     /// that may have handed on later messages by now, so this one must not follow them.
     pub(super) fn hand_on(&self, turn: &Turn, number: u64, hand_on: impl FnOnce()) -> Option<()> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who takes over says so within the lock.
+        // A session that takes over states so within the lock.
         let session = sessions.get_mut(&turn.from).filter(|_| !turn.over.is_cancelled())?;
         if number > session.received {
             session.received = number;

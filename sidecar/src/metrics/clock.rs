@@ -7,7 +7,7 @@ use conclave_protocols::policy::ClockPolicy;
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, begin, doubling};
-use crate::os_clock::{Host, Kept};
+use crate::os_clock::{Host, Synchronization};
 
 /// The group clock: read at every scrape; what the daemon learns is counted by the group task.
 #[derive(Clone)]
@@ -172,7 +172,7 @@ impl ClockMetrics {
     }
 
     /// Takes over how the machine's wall clock is kept.
-    fn kept(&self, kept: Option<Kept>) {
+    fn kept(&self, kept: Option<Synchronization>) {
         let none: [&str; 0] = [];
         if let Some(kept) = kept {
             let synchronized = i64::from(kept.synchronized);
@@ -232,7 +232,7 @@ mod tests {
                 .map(|name| named(&format!("conclave_clock_host_{name}")))
         };
         assert_eq!(shown(), [0, 0]);
-        let kept = Kept { synchronized: false, max_error_ns: 1, estimated_error_ns: 1 };
+        let kept = Synchronization { synchronized: false, max_error_ns: 1, estimated_error_ns: 1 };
         metrics.kept(Some(kept));
         assert_eq!(shown(), [1, 1]);
         metrics.kept(None);

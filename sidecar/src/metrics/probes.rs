@@ -48,7 +48,7 @@ impl ProbeMetrics {
             received: probes.with_label_values(&["received"]),
             timestamps: define.counters(
                 "conclave_clock_timestamps_total",
-                "Clock probes by who stamped them: the kernel, or this program where the kernel did not.",
+                "Clock probes by what stamped them: the kernel, or this program where the kernel did not.",
                 &["source", "direction"],
             ),
             refused: define.counters(

@@ -14,7 +14,7 @@ use super::OsClock;
 ///
 /// An injected fault of the clock is not in it: it is one that the daemon does not know of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct Synchronization {
     /// Whether the daemon says that the clock is synchronized, to whatever it takes for UTC (not `STA_UNSYNC`).
     pub(crate) synchronized: bool,
     /// How far the clock is wrong at most. The kernel lets it grow by 500 parts per million until the daemon states
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
 pub(crate) struct Host {
     pub(crate) wall: Wall,
     /// How it is kept; nothing if the kernel does not say.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<Synchronization>,
 }
 
 /// What the wall clock showed.
@@ -43,7 +43,7 @@ pub(crate) struct Wall {
 impl OsClock {
     /// The wall clock at a reading of the raw clock a moment ago.
     pub(crate) fn host_at(self, raw: u64) -> Host {
-        Host { wall: self.wall_at(raw), kept: Kept::read() }
+        Host { wall: self.wall_at(raw), kept: Synchronization::read() }
     }
 
     fn wall_at(self, raw: u64) -> Wall {
@@ -87,7 +87,7 @@ impl Host {
     }
 }
 
-impl Kept {
+impl Synchronization {
     fn read() -> Option<Self> {
         let mut timex = Timex::new();
         adjtimex(&mut timex).ok()?;
@@ -139,14 +139,17 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_microseconds_and_says_if_no_daemon_keeps_the_clock() {
-        let kept = Kept::of(0x2001, 1_500, 12);
-        let expected =
-            Kept { synchronized: true, max_error_ns: 1_500_000, estimated_error_ns: 12_000 };
+        let kept = Synchronization::of(0x2001, 1_500, 12);
+        let expected = Synchronization {
+            synchronized: true,
+            max_error_ns: 1_500_000,
+            estimated_error_ns: 12_000,
+        };
         assert_eq!(kept, expected);
-        let lost = Kept::of(0x2041, 16_000_000, 16_000_000);
+        let lost = Synchronization::of(0x2041, 16_000_000, 16_000_000);
         assert!(!lost.synchronized && lost.max_error_ns == 16_000_000_000, "{lost:?}");
-        assert_eq!(Kept::of(0, -1, i64::MAX).max_error_ns, 0);
-        assert_eq!(Kept::of(0, -1, i64::MAX).estimated_error_ns, u64::MAX);
+        assert_eq!(Synchronization::of(0, -1, i64::MAX).max_error_ns, 0);
+        assert_eq!(Synchronization::of(0, -1, i64::MAX).estimated_error_ns, u64::MAX);
     }
 
     #[test]
@@ -168,7 +171,8 @@ mod tests {
             age_ns: None,
             slewing_ns: 0,
         };
-        let kept = Kept { synchronized: true, max_error_ns: 5_000, estimated_error_ns: 1 };
+        let kept =
+            Synchronization { synchronized: true, max_error_ns: 5_000, estimated_error_ns: 1 };
         let host = |ns, kept| Host { wall: Wall { ns, error_ns: 7 }, kept };
         for ns in [1_000_000 - 40_000, 1_000_000 + 40_000] {
             let host = host(ns, Some(kept));
@@ -179,10 +183,10 @@ mod tests {
         // Without group time, a daemon, or a word of the kernel, nothing follows.
         assert_eq!(host(0, Some(kept)).utc_bound_ns(&reading(None)), None);
         assert_eq!(host(0, Some(kept)).offset_ns(&reading(None)), None);
-        let lost = Kept { synchronized: false, ..kept };
+        let lost = Synchronization { synchronized: false, ..kept };
         assert_eq!(host(0, Some(lost)).utc_bound_ns(&reading(Some(300))), None);
         assert_eq!(host(0, None).utc_bound_ns(&reading(Some(300))), None);
-        let far = host(i64::MIN, Some(Kept { max_error_ns: u64::MAX, ..kept }));
+        let far = host(i64::MIN, Some(Synchronization { max_error_ns: u64::MAX, ..kept }));
         let bound = far.utc_bound_ns(&Reading { now_ns: i64::MAX, ..reading(Some(u64::MAX)) });
         assert_eq!(bound, Some(3 * u128::from(u64::MAX)));
     }

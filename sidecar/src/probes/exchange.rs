@@ -21,7 +21,7 @@ pub(super) struct Exchange {
     departures: VecDeque<Departure>,
     /// The latest that arrived.
     heard: Option<Numbered>,
-    /// The highest of our numbers of which the peer has said when it arrived.
+    /// The highest of our numbers of which the peer has stated when it arrived.
     answered: u64,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct PeerFigures {
     pub(crate) relation: Result<Relation, Missing>,
     /// How often the samples contradicted what is assumed of the clocks.
     pub(crate) contradictions: u64,
-    /// Whether the peer reads the raw clock that this member reads, by its word; nothing before it has stated any.
+    /// Whether the peer reads the raw clock that this member reads, as it states; nothing before it has stated any.
     pub(crate) same_clock: Option<bool>,
     /// What became of what it states of its clocks.
     pub(crate) audit: Audited,

@@ -50,7 +50,7 @@ pub(crate) struct Numbered {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct GroupHash([u8; 8]);
 
-/// Bytes in the form of a beacon. Who sent them is not known before [`Packet::is_sealed_by`].
+/// Bytes in the form of a beacon. Their sender is not known before [`Packet::is_sealed_by`].
 pub(crate) struct Packet<'a> {
     claimed: Beacon,
     sealed: &'a [u8],
@@ -153,7 +153,7 @@ impl<'a> Packet<'a> {
         Ok(Self { claimed, sealed, seal })
     }
 
-    /// What it says, and who it says sent it. No word of that is to be believed yet.
+    /// What it states, its sender too. Nothing of that is to be believed yet.
     pub(crate) fn claimed(&self) -> Beacon {
         self.claimed
     }

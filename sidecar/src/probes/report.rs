@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::group::{Group, Status};
 use crate::os_clock::OsClock;
 
-/// The clocks of a member at one reading of its raw clock. Of a peer it is its word, and nothing more.
+/// The clocks of a member at one reading of its raw clock. Of a peer it is what that states, and nothing more.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Report {
     /// Which raw clock that is.

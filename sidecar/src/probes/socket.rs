@@ -70,7 +70,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Has the kernel count from 0 on, if it stamps. What it has not said of departures by then is of no packet any more.
+    /// Has the kernel count from 0 on, if it stamps. What it has not reported of departures by then is of no packet any more.
     pub(super) fn count_anew(&mut self) {
         if self.is_stamped {
             self.is_stamped = self.have_stamped().is_ok();
@@ -112,7 +112,7 @@ impl Socket {
         }
     }
 
-    /// When packets departed, by their count, as far as the kernel has said so by now.
+    /// When packets departed, by their count, as far as the kernel has reported them by now.
     pub(super) fn departed(&mut self) -> Vec<(u32, LocalTime)> {
         let mut departures = Vec::new();
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;

@@ -56,7 +56,7 @@ struct Running {
     due: Instant,
     /// The number of the latest beacon, whomever it was to.
     number: u64,
-    /// What the kernel has not said the departure of: its count, to whom, and its number.
+    /// The packets whose departure the kernel has not reported: its count, to whom, and its number.
     in_flight: VecDeque<(u32, Incarnation, u64)>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn pair(one: usize, other: usize) -> Pair {
 /// Runs a test of this name in a network namespace of its own, by a process of this program. All namespaces end with
 /// that process, however it ends, and that with this one.
 ///
-/// It may have to run it again: who answers later than an election waits counts as dead, and on a busy machine the best
+/// It may have to run it again: a member that answers later than an election waits counts as dead, and on a busy machine the best
 /// candidate may be one of these.
 pub(crate) fn in_a_network_of_its_own(test: &str, run: impl FnOnce()) {
     if env::var_os(ISOLATED).is_some() {

@@ -128,7 +128,7 @@ fn webhook_bundle(cluster: &Cluster) -> Result<String> {
     Ok(bundle)
 }
 
-/// The certificate of a replica, as who trusts this authority sees it.
+/// The certificate of a replica, as a client that trusts this authority sees it.
 fn shown_by(namespace: &Namespace<'_>, replica: &Pod, bundle: &str) -> Result<String> {
     let script = format!(
         "curl --silent --show-error --max-time 5 --cacert <(echo '{bundle}') --output /dev/null \

@@ -71,7 +71,7 @@ fn a_group_that_is_made_anew_goes_on_from_the_register_of_the_one_before() {
 }
 
 #[test]
-fn who_waits_for_the_group_before_is_notified_of_it() {
+fn a_pod_that_waits_for_the_group_before_is_notified_of_it() {
     let note = |leader| {
         let changes = plan(&found(Some(earlier(Some(crate::record::text(&record(leader)))))));
         let notice = changes.iter().find_map(|change| {

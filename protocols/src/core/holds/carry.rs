@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::super::message::{ListItem, Note, Table, TableHold};
 use super::changes::{MemberList, OwnList};
-use super::entries::Entry;
+use super::entries::TableEntry;
 use super::listed::{Listing, Waiter};
 use super::own::Bond;
 use super::table::NOBODY;
-use super::{Admission, Held, Holds, Notice};
+use super::{Admission, Holds, NameState, Notice};
 use crate::ids::{FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
 use crate::policy::LeaseClass;
 use crate::record::Record;
@@ -18,7 +18,7 @@ use crate::view::Carried;
 
 /// What a member reports when it seals a view.
 #[derive(Clone, Debug, Default)]
-pub(in crate::core) struct Report {
+pub(in crate::core) struct SealReport {
     pub(in crate::core) holds: Vec<(HoldName, FencingToken, Note)>,
     pub(in crate::core) waits: Vec<(HoldName, Duration)>,
 }
@@ -28,8 +28,8 @@ pub type Lines = BTreeMap<HoldName, Vec<MemberId>>;
 
 impl Holds {
     /// What this member holds and wants: its part of a seal.
-    pub(in crate::core) fn report(&self, now: LocalTime) -> Report {
-        let mut report = Report::default();
+    pub(in crate::core) fn report(&self, now: LocalTime) -> SealReport {
+        let mut report = SealReport::default();
         for (name, held) in self.own_all() {
             let Some(claim) = &held.claim else { continue };
             match held.hold.filter(|hold| hold.deadline(&self.lease) > now && !held.kept) {
@@ -77,10 +77,10 @@ impl Holds {
         &self,
         now: LocalTime,
         name: &HoldName,
-        held: &Held,
-        entry: &Entry,
+        held: &NameState,
+        entry: &TableEntry,
     ) -> Option<Duration> {
-        // A member of the view may hold what another's clock keeps closed for who was before it.
+        // A member of the view may hold what another's clock keeps closed for the holder before it.
         let until = if self.is_of_view(entry.holder) {
             self.busy_until(name, entry).after(self.delay(name))
         } else {
@@ -107,7 +107,7 @@ impl Holds {
     }
 
     /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
-    fn runs(&self, name: &HoldName, held: &Held, entry: &Entry, now: LocalTime) -> bool {
+    fn runs(&self, name: &HoldName, held: &NameState, entry: &TableEntry, now: LocalTime) -> bool {
         if entry.holder == self.me {
             held.hold.is_some_and(|hold| hold.deadline(&self.lease) > now)
         } else {
@@ -129,7 +129,7 @@ impl Holds {
 
     /// An arbiter takes over where there was none: advisory holds end. What is waited for stays.
     pub(in crate::core) fn lose_all(&mut self) {
-        let lost = |held: &Held| held.claim.is_some() && held.hold.is_some() && !held.kept;
+        let lost = |held: &NameState| held.claim.is_some() && held.hold.is_some() && !held.kept;
         let lost = self.own_all().filter(|(_, held)| lost(held));
         for name in lost.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.own.remove(&name);
@@ -289,7 +289,7 @@ impl Holds {
                 self.outsiders_until = self.outsiders_until.max(busy_until);
             }
             self.due.insert((busy_until, held.name.clone()));
-            let entry = Entry {
+            let entry = TableEntry {
                 holder: held.holder,
                 token: held.token,
                 busy_until,
@@ -348,7 +348,7 @@ impl Holds {
     }
 }
 
-impl Held {
+impl NameState {
     /// What is reported to the next view of a name that is closed though nobody holds it.
     fn closure(&self, now: LocalTime, name: &HoldName) -> Option<TableHold> {
         (self.closed_until > now).then(|| TableHold {

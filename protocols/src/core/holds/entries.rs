@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::super::message::{self, Note};
-use super::{Held, Holds, Notice};
+use super::{Holds, NameState, Notice};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
 use crate::time::LocalTime;
 
-/// The leader's knowledge of who holds something.
+/// The leader's knowledge of the holder of something.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) holder: Incarnation,
     pub(super) token: FencingToken,
     /// Until when it keeps others out, if its holder's lease does not extend it for longer.
@@ -99,7 +99,7 @@ impl Holds {
         held.reserved = Some(reserved).filter(|_| !own);
         let granted = Some((number, before));
         let (since, renewed) = (now, false);
-        held.entry = Some(Entry { holder, token, busy_until, renewed, since, note, granted });
+        held.entry = Some(TableEntry { holder, token, busy_until, renewed, since, note, granted });
         self.highest = self.highest.max(token);
         self.due.insert((busy_until, name.clone()));
         if let Some(listing) = self.listings.get_mut(&to).filter(|_| !own) {
@@ -171,7 +171,7 @@ impl Holds {
         let Some(seat) = &self.seat else { return false };
         let held = self.all.get(name);
         let closed_until = held.map(|held| held.closed_until).unwrap_or_default();
-        let spent = held.map_or(self.floor, Held::spent);
+        let spent = held.map_or(self.floor, NameState::spent);
         let left = spent.successor(seat.ceiling).is_some();
         self.admission.open
             && now < self.lease_until(name)
@@ -221,7 +221,7 @@ impl Holds {
     }
 
     /// Until when an entry keeps others out.
-    pub(super) fn busy_until(&self, name: &HoldName, entry: &Entry) -> LocalTime {
+    pub(super) fn busy_until(&self, name: &HoldName, entry: &TableEntry) -> LocalTime {
         let lease = self.lease_of(entry.holder, name);
         if entry.renewed { entry.busy_until.max(lease) } else { entry.busy_until }
     }
@@ -242,7 +242,8 @@ impl Holds {
     ) -> bool {
         let lease = self.lease_of(holder, name);
         let Some(held) = self.all.get_mut(name) else { return false };
-        let same = |entry: &&mut Entry| entry.holder == holder && entry.token.may_become(token);
+        let same =
+            |entry: &&mut TableEntry| entry.holder == holder && entry.token.may_become(token);
         let Some(entry) = held.entry.as_mut().filter(same) else { return false };
         let until = if entry.renewed { entry.busy_until.max(lease) } else { entry.busy_until };
         if until <= now {
@@ -261,7 +262,7 @@ impl Holds {
     /// This member, which leads, has entered again on the same grant.
     pub(super) fn note_again(&mut self, now: LocalTime, name: &HoldName, note: &Note) {
         let Some(held) = self.all.get_mut(name) else { return };
-        let own = |entry: &&mut Entry| entry.holder == self.me;
+        let own = |entry: &&mut TableEntry| entry.holder == self.me;
         if let (Some(hold), Some(entry)) = (held.hold, held.entry.as_mut().filter(own)) {
             entry.entered_again(now, hold.token, note.clone());
             self.highest = self.highest.max(hold.token);
@@ -272,7 +273,7 @@ impl Holds {
     pub(super) fn no_longer_renew(&mut self, holder: Incarnation, name: &HoldName) {
         let lease = self.lease_of(holder, name);
         let Some(held) = self.all.get_mut(name) else { return };
-        let of_it = |entry: &&mut Entry| entry.holder == holder && entry.renewed;
+        let of_it = |entry: &&mut TableEntry| entry.holder == holder && entry.renewed;
         if let Some(entry) = held.entry.as_mut().filter(of_it) {
             entry.renewed = false;
             entry.busy_until = entry.busy_until.max(lease);
@@ -342,8 +343,9 @@ impl Holds {
     fn expel(&mut self, now: LocalTime, name: &HoldName) {
         let me = self.me;
         let Some(held) = self.all.get_mut(name) else { return };
-        let over =
-            |entry: &mut Entry| entry.holder != me && !entry.renewed && entry.busy_until <= now;
+        let over = |entry: &mut TableEntry| {
+            entry.holder != me && !entry.renewed && entry.busy_until <= now
+        };
         let Some(entry) = held.entry.take_if(over) else { return };
         self.close_after(now, name, &entry);
         self.notice(Notice::Expelled(name.clone()));
@@ -351,7 +353,7 @@ impl Holds {
 
     /// A hold ended by time: its name stays closed for as long as the policy states for a holder that was
     /// lost.
-    pub(super) fn close_after(&mut self, now: LocalTime, name: &HoldName, entry: &Entry) {
+    pub(super) fn close_after(&mut self, now: LocalTime, name: &HoldName, entry: &TableEntry) {
         // Among the members another may have been seen to hold it since, which this one admitted.
         let seen = self.all.get(name).map(|held| held.seen);
         let given_back = !self.is_led(name) && seen > Some(entry.token);
@@ -372,7 +374,12 @@ impl Holds {
 
     /// Whether a holder was silent for so long that its lease may have run out by its own clock, though
     /// the entry runs.
-    pub(super) fn may_have_lapsed(&self, now: LocalTime, name: &HoldName, entry: &Entry) -> bool {
+    pub(super) fn may_have_lapsed(
+        &self,
+        now: LocalTime,
+        name: &HoldName,
+        entry: &TableEntry,
+    ) -> bool {
         let Some(seat) = &self.seat else { return false };
         let class = self.class(name);
         let margin = seat.wait(class).saturating_sub(seat.holds_for(class));
@@ -408,14 +415,14 @@ impl Holds {
     }
 }
 
-impl Entry {
+impl TableEntry {
     /// Its holder has entered again, on the same grant.
     fn entered_again(&mut self, now: LocalTime, token: FencingToken, note: Note) {
         (self.token, self.since, self.note) = (token, now, note);
     }
 }
 
-impl Held {
+impl NameState {
     /// Whether a hold may be taken for free: nobody is known to have it, and it is not closed.
     pub(super) fn is_free(&self, now: LocalTime) -> bool {
         self.entry.is_none() && self.closed_until <= now

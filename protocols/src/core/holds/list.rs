@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::super::message::{LeaderList, TableHold};
-use super::entries::Entry;
+use super::entries::TableEntry;
 use super::{Holds, Seat};
 use crate::ids::Incarnation;
 use crate::time::{LocalTime, hold, wait_for};
@@ -58,7 +58,8 @@ impl Holds {
     /// What those hold who are not in the view.
     fn list_outsiders(&self, now: LocalTime, list: &mut LeaderList) {
         let Some(seat) = &self.seat else { return };
-        let outside = |entry: &&Entry| !self.is_of_view(entry.holder) && entry.busy_until > now;
+        let outside =
+            |entry: &&TableEntry| !self.is_of_view(entry.holder) && entry.busy_until > now;
         let mut room = ROOM;
         for (name, held) in self.all.iter() {
             match held.entry.as_ref().filter(outside) {

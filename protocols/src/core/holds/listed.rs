@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::super::message::{Changes, Leave, ListItem, Promise};
 use super::changes::{Copied, MemberList};
-use super::entries::Entry;
-use super::{Held, Holds, Notice};
+use super::entries::TableEntry;
+use super::{Holds, NameState, Notice};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
 use crate::policy::LeaseClass;
 use crate::time::LocalTime;
@@ -245,7 +245,7 @@ impl Holds {
         self.notice(Notice::Left(rank));
         let tells_of = leave.tells_of();
         // Its releases may be on their way, or wait with the leader for admission.
-        let over = |name: &HoldName, held: &Held| {
+        let over = |name: &HoldName, held: &NameState| {
             let entry = held.entry.as_ref().filter(|entry| entry.holder == from);
             self.is_led(name) && entry.is_some_and(|entry| !tells_of(name, entry.token))
         };
@@ -274,7 +274,7 @@ impl Holds {
         let (since, granted, renewed) = (now, None, false);
         let held = self.held(name);
         let note = held.notes.remove(&rank).unwrap_or_default();
-        held.entry = Some(Entry { holder, token, busy_until, renewed, since, note, granted });
+        held.entry = Some(TableEntry { holder, token, busy_until, renewed, since, note, granted });
         self.due.insert((busy_until, name.clone()));
     }
 
@@ -311,7 +311,7 @@ impl Holds {
                 let note = claim.or_else(|| held.notes.get(&rank).cloned()).unwrap_or_default();
                 let (since, granted) = (now, None);
                 held.entry =
-                    Some(Entry { holder, token, busy_until, renewed, since, note, granted });
+                    Some(TableEntry { holder, token, busy_until, renewed, since, note, granted });
                 self.due.insert((busy_until, name.clone()));
             }
         }
@@ -323,7 +323,7 @@ impl Holds {
         now: LocalTime,
         holder: Incarnation,
         name: &HoldName,
-    ) -> Option<Entry> {
+    ) -> Option<TableEntry> {
         let held = self.all.get_mut(name)?;
         let entry = held.entry.take_if(|entry| entry.holder == holder);
         if entry.is_some() {
@@ -341,7 +341,7 @@ impl Holds {
             return false;
         };
         let long = |since: LocalTime| now - since > patience;
-        let stalls = |held: &Held| {
+        let stalls = |held: &NameState| {
             let own = held.claim.as_ref().filter(|_| held.hold.is_none()).map(|claim| claim.since);
             let waits = held.waiters.values().map(|waiter| waiter.since).chain(own);
             held.is_free(now) && long(held.moved) && waits.min().is_some_and(long)
@@ -354,7 +354,7 @@ impl Holds {
     }
 }
 
-impl Held {
+impl NameState {
     /// Who is known to wait among the members, the first in line first. `own`: since when the leader
     /// itself does.
     pub(super) fn waiting_members(&self, me: MemberId) -> Vec<MemberId> {

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use super::Held;
+use super::NameState;
 use crate::ids::HoldName;
 
 /// What is known, by name.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct HeldMap {
-    all: BTreeMap<HoldName, Held>,
+    all: BTreeMap<HoldName, NameState>,
     touched: Touched,
 }
 
@@ -27,7 +27,7 @@ impl Default for Touched {
 }
 
 impl Deref for HeldMap {
-    type Target = BTreeMap<HoldName, Held>;
+    type Target = BTreeMap<HoldName, NameState>;
 
     fn deref(&self) -> &Self::Target {
         &self.all
@@ -35,7 +35,7 @@ impl Deref for HeldMap {
 }
 
 impl HeldMap {
-    pub(super) fn get_mut(&mut self, name: &HoldName) -> Option<&mut Held> {
+    pub(super) fn get_mut(&mut self, name: &HoldName) -> Option<&mut NameState> {
         let held = self.all.get_mut(name)?;
         if let Touched::These(names) = &mut self.touched
             && !names.contains(name)
@@ -45,7 +45,7 @@ impl HeldMap {
         Some(held)
     }
 
-    pub(super) fn insert(&mut self, name: HoldName, held: Held) {
+    pub(super) fn insert(&mut self, name: HoldName, held: NameState) {
         self.touch(&name);
         self.all.insert(name, held);
     }
@@ -56,7 +56,7 @@ impl HeldMap {
     }
 
     /// All of them, to be changed.
-    pub(super) fn every(&mut self) -> &mut BTreeMap<HoldName, Held> {
+    pub(super) fn every(&mut self) -> &mut BTreeMap<HoldName, NameState> {
         self.touched = Touched::All;
         &mut self.all
     }

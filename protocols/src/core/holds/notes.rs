@@ -15,7 +15,7 @@ pub(super) struct Notes {
     /// The leader that was sent those of this member.
     leader: Option<Incarnation>,
     /// What it has yet to be sent.
-    untold: BTreeSet<HoldName>,
+    unsent: BTreeSet<HoldName>,
     /// What this member knew of holds when it led.
     held: BTreeMap<HoldName, (FencingToken, Note)>,
 }
@@ -35,7 +35,7 @@ impl Holds {
     }
 
     /// A view begins with that leader, which knows the notes of the view before if it led that too, but for
-    /// those of who waits.
+    /// those of waiting members.
     pub(super) fn begin_notes(&mut self, leader: Option<Incarnation>) {
         let held = std::mem::take(&mut self.notes.held);
         let knows = self.notes.leader == leader;
@@ -44,10 +44,10 @@ impl Holds {
             let waits = |name: &&HoldName| {
                 !knows || self.all.get(*name).is_some_and(|held| held.hold.is_none())
             };
-            self.notes.untold = self.own.iter().filter(waits).cloned().collect();
+            self.notes.unsent = self.own.iter().filter(waits).cloned().collect();
             return;
         }
-        self.notes.untold.clear();
+        self.notes.unsent.clear();
         for (name, (token, note)) in held {
             let entry = self.all.get_mut(&name).and_then(|held| held.entry.as_mut());
             if let Some(entry) = entry.filter(|entry| entry.token == token) {
@@ -65,11 +65,11 @@ impl Holds {
 
     /// What the leader has yet to be sent, as far as there is room; nothing before it has acknowledged a
     /// promise of this view, because it may not listen yet.
-    pub(in crate::core) fn untold_notes(&mut self) -> Vec<(HoldName, Note)> {
+    pub(in crate::core) fn unsent_notes(&mut self) -> Vec<(HoldName, Note)> {
         let listens = self.lease.member != Lease::default();
         let (mut notes, mut room) = (Vec::new(), if listens { ROOM } else { 0 });
         while room > 0 {
-            let Some(name) = self.notes.untold.pop_first() else { break };
+            let Some(name) = self.notes.unsent.pop_first() else { break };
             let claim = self.all.get(&name).and_then(|held| held.claim.as_ref());
             let Some(note) = claim.map(|claim| claim.note.clone()) else { continue };
             let metadata = note.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());

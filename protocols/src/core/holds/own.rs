@@ -2,7 +2,7 @@
 
 use super::super::message::{Changes, ListItem, Note};
 use super::map::Touched;
-use super::{Held, Holds, Term};
+use super::{Holds, NameState, Term};
 use crate::ids::{Epoch, FencingToken, HoldName, RequestNumber};
 use crate::policy::LeaseClass;
 use crate::time::LocalTime;
@@ -253,7 +253,7 @@ impl Holds {
     }
 
     pub(super) fn note_own(&mut self, name: &HoldName) {
-        let own = |held: &Held| held.claim.is_some() || held.hold.is_some();
+        let own = |held: &NameState| held.claim.is_some() || held.hold.is_some();
         if !self.all.get(name).is_some_and(own) {
             self.own.remove(name);
         }
@@ -272,7 +272,7 @@ impl Holds {
     /// All that this member holds, also what the present view does not know of, and what it lost so lately
     /// that nobody else may have it.
     pub(in crate::core) fn running(&self, now: LocalTime) -> Vec<(HoldName, FencingToken)> {
-        let token = |held: &Held| {
+        let token = |held: &NameState| {
             let runs = |hold: &Hold| hold.deadline(&self.lease) > now && !held.kept;
             let running = held.hold.filter(runs);
             running.map(|hold| hold.token).or_else(|| held.lost.filter(|_| held.closed_until > now))
@@ -282,7 +282,8 @@ impl Holds {
 
     /// Whether this member holds it, or lost it so lately that nobody else may have it.
     pub(in crate::core) fn keeps_out(&self, now: LocalTime, name: &HoldName) -> bool {
-        let runs = |held: &Held| held.hold.is_some_and(|hold| hold.deadline(&self.lease) > now);
+        let runs =
+            |held: &NameState| held.hold.is_some_and(|hold| hold.deadline(&self.lease) > now);
         self.all.get(name).is_some_and(|held| runs(held) || held.closed_until > now)
     }
 
@@ -326,7 +327,7 @@ impl Holds {
     }
 }
 
-impl Held {
+impl NameState {
     /// How it stands in the list of a member.
     fn own_item(&self, led: bool) -> ListItem {
         let hold = self.hold.filter(|hold| hold.bond != Bond::Orphan);

@@ -3,7 +3,7 @@
 
 use super::super::message::Note;
 use super::listed::Listing;
-use super::{Held, Holder, Holds};
+use super::{Holder, Holds, NameState};
 use crate::ids::{HoldName, Incarnation, MemberId};
 use crate::time::LocalTime;
 
@@ -38,7 +38,7 @@ impl Holds {
 
     /// The names that others hold or wait for, as far as this member, which leads, knows it. One may come twice.
     pub(in crate::core) fn names_shown(&self) -> impl Iterator<Item = &HoldName> {
-        let is_held = |(name, held): (_, &Held)| held.entry.is_some().then_some(name);
+        let is_held = |(name, held): (_, &NameState)| held.entry.is_some().then_some(name);
         let waits = self.listings.values().flat_map(|listing| listing.copied.list.waits());
         self.all.iter().filter_map(is_held).chain(waits)
     }

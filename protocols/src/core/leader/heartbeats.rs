@@ -146,7 +146,7 @@ impl Leader {
     }
 
     /// A member does not know this view: whether it is to be announced once more. A whole record is long, and one that was
-    /// sent may be under way: it is sent once in a heartbeat. Who needs it asks again when it hears the next.
+    /// sent may be under way: it is sent once in a heartbeat. A member that needs it asks again when it hears the next.
     pub(in crate::core) fn announces_again(&mut self, now: LocalTime, member: Incarnation) -> bool {
         let period = self.record.timing.heartbeat;
         let lately = self.heartbeats.asked.get(&member).is_some_and(|at| now - *at < period);

@@ -94,7 +94,7 @@ impl Leader {
         self.task.take()
     }
 
-    /// Whether what the register holds is no word on this view: an older one, or the mark of a lost record.
+    /// Whether what the register holds states nothing of this view: an older one, or the mark of a lost record.
     pub(in crate::core) fn is_not_in(&self, record: &Record) -> bool {
         record.epoch < self.record.epoch || record.base_unknown
     }

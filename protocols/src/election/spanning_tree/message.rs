@@ -18,7 +18,7 @@ pub struct Index {
     pub source: MemberId,
 }
 
-/// A member and its capacity: who has the greater one is better, among equals who has the higher rank.
+/// A member and its capacity: the one with the greater capacity is better, among equals the one with the higher rank.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Best {
     /// How fit it is to lead.

@@ -111,7 +111,7 @@ fn it_joins_asks_all_but_its_parent_and_reports_the_best_when_all_have_answered(
 }
 
 #[test]
-fn who_is_no_parent_is_answered_at_once_each_time_and_the_parent_by_a_reply() {
+fn a_neighbour_that_is_no_parent_is_answered_at_once_each_time_and_the_parent_by_a_reply() {
     let of = index(1, 0);
     let mut member = member();
     hear(&mut member, 0, election(of));
@@ -174,7 +174,7 @@ fn a_member_that_is_silent_for_as_long_as_an_answer_takes_is_out_and_the_others_
 
 /// It was slow: its report arrives when the others know the outcome.
 #[test]
-fn who_reports_after_it_was_taken_for_dead_learns_who_leads() {
+fn a_member_that_reports_after_it_was_taken_for_dead_learns_who_leads() {
     let of = index(1, 1);
     let mut member = member();
     handle(&mut member, Input::Command(Command::Elect));
@@ -231,7 +231,7 @@ fn what_was_lost_is_repeated_in_a_reply() {
 }
 
 #[test]
-fn who_takes_it_for_a_parent_that_it_never_was_gets_no_reply() {
+fn a_member_that_takes_it_for_a_parent_that_it_never_was_gets_no_reply() {
     let mut member = member();
     let before = member.clone();
     assert_eq!(hear(&mut member, 2, probe(index(3, 0), Some(best(1, 2)))), []);
@@ -396,7 +396,7 @@ fn a_wide_computation_takes_over_from_each_that_is_not_and_everybody_is_a_neighb
 }
 
 #[test]
-fn who_learns_of_a_wide_computation_or_was_in_one_begins_a_wide_one() {
+fn a_member_that_learns_of_a_wide_computation_or_was_in_one_begins_a_wide_one() {
     let mut learns = sparing();
     handle(&mut learns, Input::Command(Command::Elect));
     hear(&mut learns, 2, Message::Outdated { of: index(1, 1), by: wide(4, 0) });

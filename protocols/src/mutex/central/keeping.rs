@@ -67,7 +67,7 @@ impl Central {
         }
     }
 
-    /// Whether a grant is out that is good until another wants in.
+    /// Whether a grant is out that is valid until another member asks.
     pub(super) fn may_be_kept(&self) -> bool {
         let kept = self.permissions != Permissions::ForOneEntry;
         self.ledger.in_section.is_some_and(|(in_section, _)| kept && in_section != self.me)

@@ -3,8 +3,8 @@
 use super::*;
 use crate::group::TimeNow;
 
-/// Each map is behind the one before, as after a pause in which one was missed; then another process goes on. Who reads the
-/// page and asks the API, by turns, sees one time.
+/// Each map is behind the one before, as after a pause in which one was missed; then another process goes on. A process that reads
+/// the page and asks the API, by turns, sees one time.
 #[tokio::test]
 async fn time_does_not_go_back_from_the_page_to_the_api_or_from_one_process_to_the_next() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use crate::os_clock::OsClock;
 
 /// What became of the stream.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum Observation {
     /// The election, as the sidecar states it.
     Stated(Input),
     /// The stream is over: nothing follows.
@@ -27,7 +27,7 @@ pub(super) enum Seen {
 /// Stands in an election by a stream. Dropping it hangs up.
 #[derive(Debug)]
 pub(super) struct Follower {
-    seen: mpsc::Receiver<Seen>,
+    seen: mpsc::Receiver<Observation>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -39,7 +39,7 @@ impl Follower {
             tokio::time::sleep(pause).await;
             let last = match stream(&call).await {
                 Ok(stream) => read(stream, &sender).await,
-                Err(error) => Seen::Never(error),
+                Err(error) => Observation::Never(error),
             };
             // A reader that has gone away does not want it.
             let _ = sender.send(last).await;
@@ -48,8 +48,8 @@ impl Follower {
     }
 
     /// What comes next.
-    pub(super) async fn next(&mut self) -> Seen {
-        self.seen.recv().await.unwrap_or(Seen::Over)
+    pub(super) async fn next(&mut self) -> Observation {
+        self.seen.recv().await.unwrap_or(Observation::Over)
     }
 }
 
@@ -72,7 +72,7 @@ async fn stream(call: &Call) -> anyhow::Result<Stream> {
 }
 
 /// Reads a stream to its end.
-async fn read(mut stream: Stream, sender: &mpsc::Sender<Seen>) -> Seen {
+async fn read(mut stream: Stream, sender: &mpsc::Sender<Observation>) -> Observation {
     let mut events = Events::default();
     loop {
         let read = stream.next().await.and_then(|bytes| Ok(events.read(&bytes)?));
@@ -80,17 +80,17 @@ async fn read(mut stream: Stream, sender: &mpsc::Sender<Seen>) -> Seen {
             Ok(whole) => whole,
             Err(error) => {
                 warn!(error = format!("{error:#}"), "the stream is over");
-                return Seen::Over;
+                return Observation::Over;
             }
         };
         for event in whole {
             match state::input(OsClock::default().now(), &event) {
                 Ok(input) => {
-                    if sender.send(Seen::Stated(input)).await.is_err() {
-                        return Seen::Over;
+                    if sender.send(Observation::Stated(input)).await.is_err() {
+                        return Observation::Over;
                     }
                 }
-                Err(error) => return Seen::Never(error.into()),
+                Err(error) => return Observation::Never(error.into()),
             }
         }
     }

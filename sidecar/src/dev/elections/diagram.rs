@@ -70,7 +70,7 @@ impl Picture {
         self.flights.iter().filter(|flight| flight.id.part == ElectionPart::Textbook)
     }
 
-    /// Who sent something until then, or received something: who was dead, cut off or held up did not.
+    /// The members that sent or received something until then: those that were dead, cut off or held up did not.
     fn present(&self, until: LocalTime) -> BTreeSet<u16> {
         let by = |at: Option<LocalTime>| at.is_some_and(|at| at <= until);
         let sent = self.flights.iter().filter(|f| by(f.sent)).map(|flight| flight.link.0);

@@ -1,4 +1,4 @@
-//! Watches all members, and rings when there is something new to see.
+//! Watches all members, and notifies the page of what is new to see.
 //!
 //! Whatever has to be asked of a member is asked here, by one task for each, so that a paused
 //! member keeps nobody waiting but its own observer.
@@ -18,12 +18,12 @@ use crate::group::Group;
 
 /// What was seen of the members. The tasks end when it is dropped.
 pub(super) struct Observer {
-    seen: Arc<Seen>,
+    seen: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
 
 /// What the tasks and the page share.
-pub(super) struct Seen {
+pub(super) struct Shared {
     /// By member.
     claims: Mutex<Vec<Vec<watch::Receiver<Claim>>>>,
     pub(super) failover: Failover,
@@ -34,7 +34,7 @@ pub(super) struct Seen {
 impl Observer {
     /// Begins to watch.
     pub(super) fn start(members: &Arc<Members>) -> Self {
-        let seen = Arc::new(Seen {
+        let seen = Arc::new(Shared {
             claims: Mutex::new(vec![Vec::new(); usize::from(members.count())]),
             failover: Failover::default(),
             stalls: Stalls::new(members.count()),
@@ -50,13 +50,13 @@ impl Observer {
         Self { seen, _tasks: tasks }
     }
 
-    pub(super) fn seen(&self) -> &Seen {
+    pub(super) fn seen(&self) -> &Shared {
         &self.seen
     }
 }
 
-impl Seen {
-    /// Rings when something has changed.
+impl Shared {
+    /// Notifies when something has changed.
     pub(super) fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
@@ -116,8 +116,8 @@ const SHOWN_LOST: Duration = Duration::from_secs(10);
 /// How often a member's claims are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Rings for what comes at once but once: members that send a lot are not to wake this thread each time.
-async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Seen>) {
+/// Notifies once of what comes at once: members that send a lot are not to wake this thread each time.
+async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Shared>) {
     while changes.changed().await.is_ok() {
         seen.ring();
         tokio::time::sleep(SHORTEST).await;
@@ -125,7 +125,7 @@ async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Seen>) {
 }
 
 /// Looks for stalls, whether a page is open or not: the longest so far may be one that nobody saw.
-async fn watch_stalls(members: Arc<Members>, seen: Arc<Seen>) {
+async fn watch_stalls(members: Arc<Members>, seen: Arc<Shared>) {
     let mut changes = members.changes();
     loop {
         seen.stalls.look(&members);
@@ -135,7 +135,7 @@ async fn watch_stalls(members: Arc<Members>, seen: Arc<Seen>) {
 }
 
 /// Watches a member through all its lives.
-async fn watch_member(number: u16, members: Arc<Members>, seen: Arc<Seen>) {
+async fn watch_member(number: u16, members: Arc<Members>, seen: Arc<Shared>) {
     let mut changes = members.changes();
     loop {
         changes.mark_unchanged();
@@ -150,7 +150,7 @@ async fn watch_member(number: u16, members: Arc<Members>, seen: Arc<Seen>) {
 }
 
 /// Watches a member until it ends.
-async fn watch_life(number: u16, group: &Group, seen: &Seen) {
+async fn watch_life(number: u16, group: &Group, seen: &Shared) {
     let (mut status, mut election) = (group.status(), group.election());
     let mut look = tokio::time::interval(LOOK);
     loop {

@@ -17,7 +17,7 @@ use super::super::elections;
 use super::super::member::{Members, Outside, number_of};
 use super::super::watch::Line;
 use super::failover::FailoverView;
-use super::observer::Seen;
+use super::observer::Shared;
 use super::stalls::{StallView, StallViews};
 use crate::group::{Election, Group, Leadership, Status};
 use crate::os_clock::OsClock;
@@ -93,7 +93,7 @@ struct PeerView {
 
 impl Snapshot {
     /// Looks at everybody.
-    pub(super) fn take(members: &Members, seen: &Seen, sent: Vec<Line>) -> Self {
+    pub(super) fn take(members: &Members, seen: &Shared, sent: Vec<Line>) -> Self {
         let now = OsClock::default().now();
         let numbers = 0..members.count();
         let groups: Vec<Option<Group>> =

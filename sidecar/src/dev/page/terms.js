@@ -87,9 +87,9 @@ export const KINDS = {
     "none": "The member does not live, so it has no clock.",
   }],
   protocol: ["What messages are about", {
-    "election": "Who is to lead: the group, or in a named election.",
-    "view": "Who is a member, and who leads: promises, and the end of one view and the begin of the next.",
-    "lock": "Who is next in a critical section.",
+    "election": "Decides which member is to lead the group, or leads in a named election.",
+    "view": "The members and their leader: promises, and the end of one view and the begin of the next.",
+    "lock": "Decides which member is next in a critical section.",
     "clock": "What time it is: the leader asks all and sends each its correction (Berkeley), or each member asks the leader (Cristian), or several servers (NTP).",
   }],
   algorithm: ["Algorithms", {

@@ -96,7 +96,7 @@ mod tests {
             assert!(claim.has_changed().expect("it is kept"));
             let claim = claim.borrow();
             assert_eq!((claim.arbiter, claim.index), (Arbiter::None, before.index + 1));
-            assert_eq!(claim.state, before.state, "a token once told stays told");
+            assert_eq!(claim.state, before.state, "a token that was notified stays");
         }
         let ended = claims[2].borrow();
         assert_eq!((ended.arbiter, ended.index), (Arbiter::Quorum, before[2].index), "it was safe");

@@ -1,4 +1,4 @@
-//! One claim, and who watches it.
+//! One claim, and its watchers.
 
 use std::time::Duration;
 

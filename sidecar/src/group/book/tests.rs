@@ -63,7 +63,7 @@ fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
-/// Found by a pod that took calls before it fired its timers when it was thawed.
+/// Found by a pod that took calls before its timers fired when it was thawed.
 #[test]
 fn a_claim_that_is_given_back_after_its_deadline_was_lost() {
     let (mut book, lock) = (book(), name("a"));

@@ -23,7 +23,7 @@ pub(super) struct Named {
     pub(super) leased: Option<Leased>,
     /// How the application stands.
     pub(super) stands: Option<Stands>,
-    /// When it said so last.
+    /// When it last stated so.
     pub(super) since: LocalTime,
     /// When this member's last lead began.
     pub(super) began: LocalTime,

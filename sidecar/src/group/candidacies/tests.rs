@@ -104,7 +104,7 @@ fn a_nominee_that_was_too_late_asks_no_longer() {
 }
 
 #[test]
-fn who_does_not_stand_does_not_ask_and_does_not_lead() {
+fn a_member_that_does_not_stand_does_not_ask_and_does_not_lead() {
     let mut candidacies = candidacies();
     nominate(&mut candidacies, ME);
     grant(&mut candidacies);
@@ -119,7 +119,7 @@ fn who_does_not_stand_does_not_ask_and_does_not_lead() {
 }
 
 #[test]
-fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
+fn a_candidate_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
     let [one, other] = [Connection::default(), Connection::default()];
     for (again, ends) in [(Some(one.clone()), true), (Some(other), false), (None, false)] {
         let mut candidacies = candidacies();
@@ -135,7 +135,7 @@ fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
 
 /// It drains, and its application hangs up when it has stopped.
 #[test]
-fn who_drains_gives_the_lead_up_when_its_connection_ends() {
+fn a_member_that_drains_gives_the_lead_up_when_its_connection_ends() {
     let mut candidacies = candidacies();
     let connection = Connection::default();
     stand(&mut candidacies, Keepalive::Connection(connection.clone())).expect("it is listed");
@@ -217,7 +217,7 @@ fn record(epoch: u64) -> Record {
 }
 
 #[test]
-fn who_follows_nobody_knows_of_no_leader() {
+fn a_member_that_follows_nobody_knows_of_no_leader() {
     let mut candidacies = candidacies();
     let follows = member::Leadership::Following(OTHER, NOW);
     candidacies.stands(follows);
@@ -232,7 +232,7 @@ fn who_follows_nobody_knows_of_no_leader() {
 }
 
 #[test]
-fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
+fn a_member_that_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
     let names = ["reports".to_owned()];
     let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &names);
     assert_eq!(std::mem::take(&mut candidacies.intents), [stands(0)]);

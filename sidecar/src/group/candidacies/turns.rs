@@ -178,7 +178,7 @@ impl Candidacies {
             else {
                 continue;
             };
-            // Who leads by what was the case before leads no longer than its application knows.
+            // A member that leads by what was the case before leads no longer than its application knows.
             named.end_by_its_deadline();
             if named.waits_for_lease() {
                 self.give_up(&hold, Leadership::Following);

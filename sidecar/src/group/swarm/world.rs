@@ -10,7 +10,7 @@ use conclave_protocols::member::Node;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::trace::{self, Entry, Log, Rules, Watch};
+use conclave_protocols::trace::{self, Log, Rules, TraceEntry, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid};
 
@@ -41,7 +41,7 @@ pub(super) struct World {
     pub(super) history: History,
     /// What members and register did since it was last looked at, and what that is held against.
     log: Log,
-    entries: Receiver<Entry<LocalTime>>,
+    entries: Receiver<TraceEntry<LocalTime>>,
     pub(super) rules: Rules,
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,

@@ -312,7 +312,7 @@ async fn no_log_has_a_token() {
         guarded.with(ADMIN, "GET /v1/status").await;
     }
     let log = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("answered") && log.contains("nobody is let in"), "{log}");
+    assert!(log.contains("answered") && log.contains("no caller is authorized"), "{log}");
     assert!(!log.contains("0123456789"), "{log}");
 }
 

@@ -12,7 +12,7 @@ const NAME: &str = "authority.conclave.dev";
 
 /// A member that asks for certificates.
 struct Asker {
-    held: Held,
+    held: OwnCredentials,
     missing: watch::Receiver<String>,
     authority: watch::Sender<Option<AuthorityStatus>>,
     metrics: Metrics,

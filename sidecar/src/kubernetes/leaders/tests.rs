@@ -252,7 +252,7 @@ async fn a_leader_that_gives_up_is_taken_off_and_the_token_stays() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_deadline_passes_is_taken_off_without_another_word() {
+async fn a_leader_whose_deadline_passes_is_taken_off_without_another_message() {
     let server = Server::new();
     let pod = Pod::new(&server, 7);
     let until = OsClock::default().now().after(Duration::from_millis(300));

@@ -41,7 +41,7 @@ fn pod(policy: &str, containers: &[Value]) -> Pod {
 
 /// What each of these looks at one container shows: whether it runs, and whether it ended since.
 fn looks(policy: &str, looks: &[(u32, Value, Value)]) -> Vec<(Containers, bool)> {
-    let mut seen = Seen::default();
+    let mut seen = EndedProcesses::default();
     let look = |(count, state, last): &(u32, Value, Value)| {
         let report = seen.read(&pod(policy, &[container("till", *count, state, last)]), None);
         (report.containers, report.ended.is_some())
@@ -100,7 +100,7 @@ fn a_task_that_is_done_stops_nothing_while_another_container_runs() {
         ("Never", 0, Containers::Running),
         ("Never", 1, Containers::Stopped),
     ] {
-        let mut seen = Seen::default();
+        let mut seen = EndedProcesses::default();
         let mut look = |state: &Value| {
             let till = container("till", 0, &running(), &json!({}));
             seen.read(&pod(policy, &[till, container("task", 0, state, &json!({}))]), None)
@@ -111,7 +111,7 @@ fn a_task_that_is_done_stops_nothing_while_another_container_runs() {
         let is_done = containers == Containers::Running;
         assert_eq!(report.ended.is_none(), is_done, "it may have been the one that led");
     }
-    let mut seen = Seen::default();
+    let mut seen = EndedProcesses::default();
     let done = container("till", 0, &over(0), &json!({}));
     assert_eq!(
         seen.read(&pod("Never", std::slice::from_ref(&done)), None).containers,
@@ -123,7 +123,7 @@ fn a_task_that_is_done_stops_nothing_while_another_container_runs() {
         (vec![done.clone(), other.clone()], None, false),
         (vec![done, other], Some("till"), true),
     ] {
-        let report = Seen::default().read(&pod("Never", &containers), only);
+        let report = EndedProcesses::default().read(&pod("Never", &containers), only);
         assert_eq!(report.ended.is_some(), ended, "{containers:?}");
     }
 }
@@ -131,7 +131,7 @@ fn a_task_that_is_done_stops_nothing_while_another_container_runs() {
 #[test]
 fn the_application_is_the_container_that_is_named_or_all_but_those_of_the_beginning() {
     let restarted = |name: &str, other: &str| {
-        let mut seen = Seen::default();
+        let mut seen = EndedProcesses::default();
         let mut look = |count| {
             let one = container(name, count, &running(), &json!({}));
             seen.read(
@@ -143,7 +143,7 @@ fn the_application_is_the_container_that_is_named_or_all_but_those_of_the_beginn
         look(1).ended.is_some()
     };
     assert!(restarted("till", "logs") && !restarted("logs", "till"));
-    let mut seen = Seen::default();
+    let mut seen = EndedProcesses::default();
     let empty = pod("Always", &[]);
     assert_eq!(seen.read(&empty, None).containers, Containers::Unknown);
     assert_eq!(

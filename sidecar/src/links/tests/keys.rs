@@ -52,7 +52,7 @@ async fn a_greeting_is_enough_for_a_key_and_says_nothing() {
     one.links.greet(to);
     until("a key", || one.links.has_key(to)).await;
     assert_eq!(believes(&two, &one.local.keys, &one, 1), Ok(()));
-    // What is said afterwards goes the same way.
+    // What is sent afterwards goes the same way.
     one.says(&two.info);
     assert_eq!(two.hears().await, one.info.incarnation);
     assert_eq!(one.local.metrics.peers.connections.get(), 1);

@@ -27,7 +27,7 @@ async fn a_link_goes_on_when_certificates_are_renewed() {
     three.says(&two.info);
     assert_eq!(two.hears().await, three.info.incarnation);
 
-    // Who still shows the old one is refused by those who do not believe it any more.
+    // A member that still shows the old one is refused by those who do not believe it any more.
     three.says(&one.info);
     until("refused", || three.failures("certificate") > 0).await;
     one.says(&three.info);

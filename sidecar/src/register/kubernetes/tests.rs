@@ -92,7 +92,7 @@ async fn a_record_that_cannot_be_read_is_counted_apart_from_an_api_server_that_d
     }
 }
 
-/// A write that the API server will not have is none that somebody else was faster with: who took it for that would read,
+/// A write that the API server will not have is none that somebody else was faster with: a writer that took it for that would read,
 /// find the same version, and write again, as fast as the API server answers.
 #[tokio::test]
 async fn a_write_that_is_refused_is_no_conflict() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::super::course::{Input, Lead};
-use super::super::follower::{Follower, Seen};
+use super::super::follower::{Follower, Observation};
 use super::*;
 use crate::group::{Election, ElectionError, ElectionRequest, Keepalive, Stood};
 use crate::http::tests::double::{Double, leading, soon};
@@ -95,12 +95,12 @@ async fn a_candidate_stands_as_long_as_its_stream_lasts_and_follows_the_election
         let until = served.double.election.borrow().safe_until.unwrap();
         let seen = soon(follower.next()).await;
         let lead = Lead { until, token: None };
-        assert!(matches!(seen, Seen::Stated(Input::Leads(is)) if is == lead), "{seen:?}");
+        assert!(matches!(seen, Observation::Stated(Input::Leads(is)) if is == lead), "{seen:?}");
         let election = Election { safe_until: None, index: 313, ..leading() };
         served.double.election.send_replace(election);
         for _ in ["lost", "leader"] {
             let seen = soon(follower.next()).await;
-            assert!(matches!(seen, Seen::Stated(Input::LeadsNot)), "{seen:?}");
+            assert!(matches!(seen, Observation::Stated(Input::LeadsNot)), "{seen:?}");
         }
         drop(follower);
         let (election, ElectionRequest::HungUp(_)) = served.double.next_about_election().await
@@ -116,11 +116,11 @@ async fn in_the_election_of_the_group_it_follows_and_asks_for_nothing() {
     let mut served = Served::new(false);
     let call = Arc::new(served.call("default"));
     let mut follower = Follower::begin(Arc::clone(&call), Duration::ZERO);
-    assert!(matches!(soon(follower.next()).await, Seen::Stated(Input::LeadsNot)));
+    assert!(matches!(soon(follower.next()).await, Observation::Stated(Input::LeadsNot)));
     served.double.election.send_replace(leading());
-    assert!(matches!(soon(follower.next()).await, Seen::Stated(Input::Leads(_))));
+    assert!(matches!(soon(follower.next()).await, Observation::Stated(Input::Leads(_))));
     drop(served.end);
-    let over = async { while matches!(follower.next().await, Seen::Stated(_)) {} };
+    let over = async { while matches!(follower.next().await, Observation::Stated(_)) {} };
     soon(over).await;
     assert!(served.double.requests.try_recv().is_err());
 }

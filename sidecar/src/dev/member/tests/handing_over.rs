@@ -73,7 +73,7 @@ async fn a_leader_that_drains_waits_for_those_it_notified_and_for_nobody_else() 
 
 /// By one thread: the group's task has heard of nothing when it is asked to hand over.
 #[tokio::test]
-async fn who_was_notified_a_moment_ago_or_still_listens_is_waited_for() {
+async fn an_application_that_was_notified_a_moment_ago_or_still_listens_is_waited_for() {
     let _alone = ONE_GROUP.lock().await;
     for how in ["drained", "transferred", "resigned"] {
         let members = started().await;
@@ -121,7 +121,7 @@ async fn a_leader_of_the_group_resigns_and_its_lead_is_transferred_by_any_member
         let until = group.election().borrow().safe_until.expect("it leads");
         group.believers.answered(Some(until));
         let to = pod(to).expect("it lives");
-        // Until the leader has heard of who is named, and the member that is asked follows it, nothing comes of it.
+        // Until the leader has heard of the named member, and the member that is asked follows it, nothing comes of it.
         while group.election().borrow().leadership == Leadership::Leading {
             if resigns {
                 // It may be refused, or have happened.

@@ -3,7 +3,7 @@
 use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
 
-use super::super::observer::Seen;
+use super::super::observer::Shared;
 use super::millis;
 use crate::claims::{Claim, ClaimState};
 
@@ -24,7 +24,7 @@ pub(super) struct ClaimView {
 }
 
 /// The claims of a member.
-pub(super) fn claims(seen: &Seen, number: u16, now: LocalTime) -> Vec<ClaimView> {
+pub(super) fn claims(seen: &Shared, number: u16, now: LocalTime) -> Vec<ClaimView> {
     let claims = seen.claims(number).into_iter();
     claims.filter_map(|claim| view(&claim, number, now)).collect()
 }

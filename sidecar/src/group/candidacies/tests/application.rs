@@ -141,7 +141,7 @@ fn a_process_that_is_over_leads_nothing_and_the_next_one_must_ask_anew() {
 }
 
 #[test]
-fn who_is_put_forward_by_the_annotation_stands_while_its_containers_run() {
+fn a_member_that_is_put_forward_by_the_annotation_stands_while_its_containers_run() {
     let mut candidacies = annotated();
     let stopped =
         Application { containers: Containers::Stopped, ended: Some(NOW), ..Application::default() };

@@ -35,7 +35,7 @@ fn elections(candidacies: &mut Candidacies) -> Vec<ElectionCommand> {
 }
 
 #[test]
-fn who_resigns_stands_again_after_the_cooldown() {
+fn a_leader_that_resigns_stands_again_after_the_cooldown() {
     let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
     let until = NOW.after(Duration::from_secs(10));
     assert_eq!(candidacies.resign("reports", None, until, None), Ok(()));
@@ -57,7 +57,7 @@ fn who_resigns_stands_again_after_the_cooldown() {
 }
 
 #[test]
-fn who_resigns_stands_at_once_when_its_application_says_so() {
+fn a_leader_that_resigns_stands_at_once_when_its_application_says_so() {
     let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
     let until = NOW.after(Duration::from_secs(10));
     candidacies.resign("reports", None, until, None).expect("it leads");
@@ -68,7 +68,7 @@ fn who_resigns_stands_at_once_when_its_application_says_so() {
 }
 
 #[test]
-fn who_resigns_may_name_the_next_leader_which_must_be_another_candidate() {
+fn a_leader_that_resigns_may_name_the_next_leader_which_must_be_another_candidate() {
     let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
     let record = record(4);
     for to in ["shop-0", "shop-7"] {
@@ -98,7 +98,7 @@ fn a_lead_is_transferred_by_name_or_uid_of_a_candidate() {
 
 /// Its application leads until it has stopped, and no longer than it was notified of, however long the lease lasts.
 #[test]
-fn who_is_to_hand_over_leads_until_its_application_has_stopped() {
+fn a_leader_that_is_to_hand_over_leads_until_its_application_has_stopped() {
     for stops in [true, false] {
         let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
         let deadline = deadline(&candidacies);
@@ -121,7 +121,7 @@ fn who_is_to_hand_over_leads_until_its_application_has_stopped() {
 }
 
 #[test]
-fn who_may_hand_over_before_it_stops_does_so_at_once() {
+fn a_leader_that_may_hand_over_before_it_stops_does_so_at_once() {
     let mut candidacies = leader(Handoff::BeforeStop, Keepalive::Sidecar);
     hand_over(&mut candidacies);
     assert!(exits(&mut candidacies) && !shown(&candidacies).leads_at(NOW));
@@ -172,7 +172,7 @@ fn a_keepalive_does_not_end_a_cooldown_and_a_change_does() {
 
 /// The group's leader has not heard yet that it resigned.
 #[test]
-fn who_gave_the_lead_up_is_not_shown_as_the_leader_by_a_late_message() {
+fn a_member_that_gave_the_lead_up_is_not_shown_as_the_leader_by_a_late_message() {
     let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
     candidacies.stands(member::Leadership::Following(OTHER, NOW));
     candidacies.resign("reports", None, NOW, None).expect("it leads");

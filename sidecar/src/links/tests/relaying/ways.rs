@@ -106,7 +106,7 @@ async fn a_way_by_the_leader_is_the_last() {
     }
 }
 
-/// Who has found one zone apart does not wait for the direct way to another.
+/// A member that has found one zone apart does not wait for the direct way to another.
 #[tokio::test]
 async fn one_zone_apart_stands_for_those_that_nobody_has_tried_yet() {
     let mut zones = Zones::new().await;
