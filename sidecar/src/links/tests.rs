@@ -11,6 +11,7 @@ mod stranger;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::record::MemberInfo;

@@ -99,6 +99,6 @@ async fn several_messages_are_acknowledged_as_one() {
     }
     let begun = tokio::time::Instant::now();
     assert_eq!(acknowledged(&mut frames).await, 3 + u64::from(MANY));
-    assert_eq!(begun.elapsed(), std::time::Duration::ZERO);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(acknowledged(&mut frames).await, 4 + u64::from(MANY));
 }
