@@ -61,6 +61,8 @@ mod talking;
 mod token_ring;
 #[path = "mutex_laws/voting.rs"]
 mod voting;
+#[path = "mutex_laws/withheld.rs"]
+mod withheld;
 #[path = "mutex_laws/wrong.rs"]
 mod wrong;
 
