@@ -14,6 +14,8 @@ mod any;
 mod because;
 #[path = "mutex_laws/by_name.rs"]
 mod by_name;
+#[path = "mutex_laws/by_stamps.rs"]
+mod by_stamps;
 #[path = "mutex_laws/counted.rs"]
 mod counted;
 #[path = "mutex_laws/flawed.rs"]
