@@ -14,6 +14,8 @@ mod any;
 mod because;
 #[path = "mutex_laws/by_name.rs"]
 mod by_name;
+#[path = "mutex_laws/by_stamps.rs"]
+mod by_stamps;
 #[path = "mutex_laws/counted.rs"]
 mod counted;
 #[path = "mutex_laws/flawed.rs"]
@@ -61,6 +63,8 @@ mod talking;
 mod token_ring;
 #[path = "mutex_laws/voting.rs"]
 mod voting;
+#[path = "mutex_laws/withheld.rs"]
+mod withheld;
 #[path = "mutex_laws/wrong.rs"]
 mod wrong;
 

@@ -79,8 +79,7 @@ pub enum PaidBy {
 impl AnyMutex {
     /// One member's part at the start of a view.
     ///
-    /// Of the forms that an algorithm has, a group runs the one in which a member that waits is notified of it, and
-    /// permissions are kept if the policy states so. `coordinator` coordinates this lock where one of several does.
+    /// Permissions are kept if the policy states so. `coordinator` coordinates this lock where one of several does.
     #[must_use]
     pub fn new(
         algorithm: LockAlgorithm,
@@ -98,9 +97,7 @@ impl AnyMutex {
             LockAlgorithm::Raymond => Self::Raymond(Raymond::new(me, view, carried)),
             LockAlgorithm::Lamport => Self::Lamport(Lamport::new(me, view, carried)),
             LockAlgorithm::RicartAgrawala => {
-                let withheld = ricart_agrawala::Withheld::Queued;
-                let variant = ricart_agrawala::Variant { withheld, permissions };
-                Self::RicartAgrawala(RicartAgrawala::of(variant, me, view, carried))
+                Self::RicartAgrawala(RicartAgrawala::of(permissions, me, view, carried))
             }
             LockAlgorithm::Maekawa => Self::Maekawa(Maekawa::new(me, view, carried)),
             LockAlgorithm::Voting => Self::Voting(Voting::new(me, view, carried)),
@@ -249,9 +246,7 @@ impl AnyMessage {
             Self::RicartAgrawala(message) => match message {
                 ricart_agrawala::Message::Request(_) => PaidBy::Sender,
                 ricart_agrawala::Message::Reply(_) => PaidBy::Receiver,
-                ricart_agrawala::Message::Queued(_) | ricart_agrawala::Message::Denied(_) => {
-                    PaidBy::Nobody
-                }
+                ricart_agrawala::Message::Queued(_) => PaidBy::Nobody,
             },
             Self::Maekawa(message) => match message {
                 maekawa::Message::Request(_) | maekawa::Message::Relinquish(_) => PaidBy::Sender,

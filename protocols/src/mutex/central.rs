@@ -21,7 +21,6 @@
 //! | delay before entry, nobody else in | one round trip |
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
-//! | order, in the variant with stamps | of asking, among those that have arrived and wait |
 //! | messages, if grants are kept | none for the member that was in the critical section last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is in the critical section |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
 //! | tolerates | the crash of a member that is neither in nor waiting nor the coordinator |
@@ -40,15 +39,9 @@
 //! * A request that the coordinator knows already is answered again and queued once. A newer
 //!   request of a member states that it has given up the older one, or left, and that the release
 //!   was lost.
-//! * Some lecture notes have the coordinator order its queue by the logical clocks of those that ask.
-//!   That is [`Order::Stamps`]: the number of a request is the time of its member's clock (Lamport,
-//!   *Time, Clocks, and the Ordering of Events in a Distributed System*, CACM 21(7), 1978, rules IR1
-//!   and IR2), equal ones are ordered by rank, and nothing else differs. An answer must name the
-//!   request that it is for, so it has no room for the coordinator's clock. That clock, and those of
-//!   the applications' own messages, goes with whatever carries the messages: [`Central::time`] with
-//!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
-//!   other order nobody by the time of asking, and still admit one at a time, and admit everybody.
-//! * An older request that arrives when another is in the critical section waits; stamps call nobody back.
+//! * Some lecture notes have the coordinator order its queue by the logical clocks of those that ask (Lamport, *Time,
+//!   Clocks, and the Ordering of Events in a Distributed System*, CACM 21(7), 1978). No group does:
+//!   `docs/errata.md` states what that order needs, and what it is worth.
 //! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
 //!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still in the critical section. It is
@@ -74,28 +67,14 @@ mod keeping;
 pub struct Central {
     me: MemberId,
     view: View,
-    order: Order,
     permissions: Permissions,
     state: State,
     /// Another wants the grant that this member has.
     wanted: bool,
     /// The number of this member's latest request.
     latest: RequestNumber,
-    /// The highest time that this member was notified of, if requests are stamped.
-    witnessed: RequestNumber,
     /// The coordinator's ledger; empty elsewhere.
     ledger: Ledger,
-}
-
-/// Which of those that wait is admitted first.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Order {
-    /// Whose request came first to the coordinator.
-    #[default]
-    Arrival,
-    /// Whose request has the lower number, which is the time of a logical clock; then whose rank is
-    /// lower.
-    Stamps,
 }
 
 /// What members send to each other.
@@ -135,7 +114,7 @@ impl Central {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         match self.state {
             State::Idle => {
-                self.latest = RequestNumber(self.time().0.saturating_add(1));
+                self.latest = RequestNumber(self.latest.0.saturating_add(1));
                 self.state = State::Waiting;
                 self.say(Message::Request(self.latest), out);
             }
@@ -222,30 +201,10 @@ impl Central {
         self.latest
     }
 
-    /// The same, with waiters admitted in this order, which is that of all members.
-    #[must_use]
-    pub fn in_order(self, order: Order) -> Self {
-        Self { order, ..self }
-    }
-
     /// The same, with grants that are good for so long, which is so at all members.
     #[must_use]
     pub fn with(self, permissions: Permissions) -> Self {
         Self { permissions, ..self }
-    }
-
-    /// What this member's logical clock shows: no request that it knows of has a higher number.
-    pub fn time(&self) -> RequestNumber {
-        self.latest.max(self.witnessed)
-    }
-
-    /// Takes note of the time that came with a message, of this lock or any other: what this member
-    /// asks for from now on is stamped later. Without stamps nobody needs to know.
-    pub fn witness(&mut self, time: RequestNumber) {
-        match self.order {
-            Order::Arrival => {}
-            Order::Stamps => self.witnessed = self.witnessed.max(time),
-        }
     }
 }
 
@@ -264,16 +223,13 @@ impl Mutex for Central {
             ledger.in_section = carried.holder.map(|holder| (holder, number));
             ledger.queue = carried.waiting.iter().map(|member| (*member, number)).collect();
         }
-        let (latest, witnessed) = Default::default();
         Self {
             me,
             view,
-            order: Order::default(),
             permissions: Permissions::default(),
             state,
             wanted: false,
-            latest,
-            witnessed,
+            latest: RequestNumber::default(),
             ledger,
         }
     }

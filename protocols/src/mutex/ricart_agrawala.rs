@@ -16,7 +16,7 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages per entry and exit | 2(n - 1): request, reply |
-//! | with an answer where a reply is withheld | one more for each that is |
+//! | with the notice where a reply is withheld | one more for each that is: queued |
 //! | with permissions that are kept | from 0 to 2(n - 1): two for each permission that is not at hand |
 //! | delay before entry, nobody else in | one round trip; none if all permissions are at hand |
 //! | delay between an exit and the next entry | one message: reply |
@@ -36,16 +36,18 @@
 //! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] lists those that have
 //!   not answered. "No answer for some time counts as a reply" would admit a second member if the
 //!   silent one is in the critical section. The next view leaves out the dead.
-//! * With [`Withheld::Denied`] requests are repeated to silent members, and everything that is repeated
-//!   may be: that covers the loss of a request, a reply or a denial. The reply that follows a denial is
-//!   not asked for again.
+//! * The source withholds a reply in silence, so that a slow member cannot be distinguished from a dead one. Here
+//!   the asker is notified that it is queued. The notice is no more than that: members to which it is never sent admit
+//!   each other just as well.
+//! * Tanenbaum and van Steen take the notice for a denial, and repeat a request that nothing answers. Everything may
+//!   come twice here, so that covers the loss of a request, a reply or a denial; but the reply that follows a denial is
+//!   not asked for again. No group repeats: where a link loses messages, its view ends.
 //! * With permissions that are kept, at most one of two members has the other's. A member that asks with an older
 //!   stamp gets it back also from somebody that wants in, who then asks in turn.
 //! * Permissions that were not used for some time are forgotten, so that a lock that nobody uses any more
 //!   takes no memory. It costs no message: a member that forgot asks again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,37 +62,13 @@ use crate::view::View;
 pub struct RicartAgrawala {
     me: MemberId,
     view: View,
-    variant: Variant,
+    permissions: Permissions,
     clock: LamportTime,
     state: State,
     /// Whose requests wait until this member leaves, and which.
     deferred: BTreeMap<MemberId, LamportTime>,
     /// Whose permissions are at hand, if they are kept.
     permitted: BTreeSet<MemberId>,
-}
-
-/// In what a group may differ from the source.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Variant {
-    /// What is sent instead of a reply.
-    pub withheld: Withheld,
-    /// How long a permission is good.
-    pub permissions: Permissions,
-}
-
-/// What is sent to a member whose request is deferred.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Withheld {
-    /// Nothing, as the source has it: a slow member cannot be distinguished from a dead one.
-    #[default]
-    Silently,
-    /// That it is queued.
-    Queued,
-    /// That it is denied, so that every request is answered at once; one that is not is repeated.
-    Denied {
-        /// How long the answer to a request may take.
-        patience: Duration,
-    },
 }
 
 /// What members send to each other. Answers name the stamp of the request.
@@ -102,15 +80,11 @@ pub enum Message {
     Reply(LamportTime),
     /// "After me. I live."
     Queued(LamportTime),
-    /// "No, not yet."
-    Denied(LamportTime),
 }
 
 /// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
-    /// Somebody has not answered.
-    Answers,
     /// The permissions at hand were not used for long.
     Idle,
 }
@@ -131,13 +105,13 @@ enum State {
 }
 
 impl RicartAgrawala {
-    /// One member's part in this variant, which is that of all.
-    pub fn of(variant: Variant, me: MemberId, view: View, carried: &Carried) -> Self {
+    /// One member's part, with permissions that are good for so long, which is so at all members.
+    pub fn of(permissions: Permissions, me: MemberId, view: View, carried: &Carried) -> Self {
         let (line, clock) = carried.stamped(view);
         let mut member = Self {
             me,
             view,
-            variant,
+            permissions,
             clock,
             state: State::Released,
             deferred: BTreeMap::new(),
@@ -175,19 +149,18 @@ impl RicartAgrawala {
         let others = self.view.peers(self.me);
         let missing: BTreeSet<_> = others.filter(|peer| !self.permitted.contains(peer)).collect();
         let silent = missing.clone();
+        out.send_each(missing.iter().copied(), &Message::Request(since));
         self.state = State::Wanted { since, missing, silent };
-        self.ask_the_silent(out);
         self.hold_if_complete(out);
     }
 
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
         let (State::Wanted { .. } | State::Held { .. }) = self.state else { return };
         self.state = State::Released;
-        self.await_nobody(out);
         for (peer, since) in std::mem::take(&mut self.deferred) {
             self.permit(peer, since, out);
         }
-        if let Permissions::Kept { idle } = self.variant.permissions
+        if let Permissions::Kept { idle } = self.permissions
             && !self.permitted.is_empty()
         {
             out.arm(Timer::Idle, idle);
@@ -203,7 +176,7 @@ impl RicartAgrawala {
     }
 
     fn keeps(&self) -> bool {
-        matches!(self.variant.permissions, Permissions::Kept { .. })
+        matches!(self.permissions, Permissions::Kept { .. })
     }
 
     fn on_request(&mut self, from: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
@@ -223,11 +196,7 @@ impl RicartAgrawala {
     fn defer(&mut self, from: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
         let latest = self.deferred.entry(from).or_default();
         *latest = theirs.max(*latest);
-        match self.variant.withheld {
-            Withheld::Silently => {}
-            Withheld::Queued => out.send(from, Message::Queued(theirs)),
-            Withheld::Denied { .. } => out.send(from, Message::Denied(theirs)),
-        }
+        out.send(from, Message::Queued(theirs));
     }
 
     /// Replies. A member that has the other's permission gives it back with that, and needs it anew.
@@ -238,7 +207,6 @@ impl RicartAgrawala {
             missing.insert(to);
             silent.insert(to);
             out.send(to, Message::Request(*since));
-            self.await_answers(out);
         }
     }
 
@@ -247,7 +215,7 @@ impl RicartAgrawala {
         if *since != answered || !missing.remove(&from) {
             return;
         }
-        match self.variant.permissions {
+        match self.permissions {
             Permissions::ForOneEntry => {}
             Permissions::Kept { .. } => {
                 self.permitted.insert(from);
@@ -269,11 +237,8 @@ impl RicartAgrawala {
     /// A member that hears from everybody but is not permitted by all is known to wait.
     fn note_heard_from(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
         let State::Wanted { missing, silent, .. } = &mut self.state else { return };
-        if silent.remove(&from) && silent.is_empty() {
-            if !missing.is_empty() {
-                out.tell(Event::Queued);
-            }
-            self.await_nobody(out);
+        if silent.remove(&from) && silent.is_empty() && !missing.is_empty() {
+            out.tell(Event::Queued);
         }
     }
 
@@ -286,29 +251,6 @@ impl RicartAgrawala {
         }
     }
 
-    /// Asks for the first time, or again.
-    fn ask_the_silent(&self, out: &mut OutboxOf<Self>) {
-        let State::Wanted { since, silent, .. } = &self.state else { return };
-        if !silent.is_empty() {
-            out.send_each(silent.iter().copied(), &Message::Request(*since));
-            self.await_answers(out);
-        }
-    }
-
-    fn await_answers(&self, out: &mut OutboxOf<Self>) {
-        match self.variant.withheld {
-            Withheld::Silently | Withheld::Queued => {}
-            Withheld::Denied { patience } => out.arm(Timer::Answers, patience),
-        }
-    }
-
-    fn await_nobody(&self, out: &mut OutboxOf<Self>) {
-        match self.variant.withheld {
-            Withheld::Silently | Withheld::Queued => {}
-            Withheld::Denied { .. } => out.disarm(Timer::Answers),
-        }
-    }
-
     /// The place of this member in the order, if it waits or is in the critical section.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         match self.state {
@@ -317,8 +259,7 @@ impl RicartAgrawala {
         }
     }
 
-    /// The members that were asked and have sent nothing: each is slow, or dead, or the group is one in which
-    /// members withhold silently.
+    /// The members that were asked and have sent nothing: each is slow, or dead.
     pub fn silent(&self) -> impl Iterator<Item = MemberId> + '_ {
         let silent = match &self.state {
             State::Wanted { silent, .. } => Some(silent),
@@ -334,7 +275,7 @@ impl RicartAgrawala {
 
 impl Mutex for RicartAgrawala {
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
-        Self::of(Variant::default(), me, view, carried)
+        Self::of(Permissions::default(), me, view, carried)
     }
 
     fn phase(&self) -> Phase {
@@ -385,10 +326,9 @@ impl Protocol for RicartAgrawala {
                 self.on_request(from, at, out);
             }
             Input::Message { from, message: Message::Reply(to) } => self.on_reply(from, to, out),
-            Input::Message { from, message: Message::Queued(to) | Message::Denied(to) } => {
+            Input::Message { from, message: Message::Queued(to) } => {
                 self.on_withheld(from, to, out);
             }
-            Input::Timer(Timer::Answers) => self.ask_the_silent(out),
             Input::Timer(Timer::Idle) => self.forget_permissions(),
         }
     }
@@ -400,7 +340,6 @@ impl Named for Message {
             Self::Request(_) => "request",
             Self::Reply(_) => "reply",
             Self::Queued(_) => "queued",
-            Self::Denied(_) => "denied",
         }
     }
 }

@@ -6,7 +6,7 @@ use conclave_protocols::mutex::central::Central;
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::maekawa::{Maekawa, Quorums};
 use conclave_protocols::mutex::raymond::Raymond;
-use conclave_protocols::mutex::ricart_agrawala::{RicartAgrawala, Variant, Withheld};
+use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
 use conclave_protocols::mutex::superpeers::Superpeers;
 use conclave_protocols::mutex::token_ring::TokenRing;
 use conclave_protocols::mutex::voting::Voting;
@@ -97,7 +97,7 @@ pub(crate) fn all() -> Vec<Lock> {
         measure(&textbooks::TOKEN_RING, plainly::<TokenRing>),
         measure(&textbooks::RAYMOND, plainly::<Raymond>),
         measure(&textbooks::LAMPORT, plainly::<Lamport>),
-        measure(&textbooks::RICART_AGRAWALA, with_answers),
+        measure(&textbooks::RICART_AGRAWALA, plainly::<RicartAgrawala>),
         measure(&textbooks::MAEKAWA, in_grid),
         measure(&textbooks::VOTING, plainly::<Voting>),
         measure(&textbooks::SUPERPEERS, plainly::<Superpeers>),
@@ -107,12 +107,6 @@ pub(crate) fn all() -> Vec<Lock> {
 /// How members of a view are made.
 fn plainly<P: Mutex>(view: View) -> impl Fn(MemberId) -> P {
     move |me| P::new(me, view, &Carried::default())
-}
-
-/// The same, and a member that is deferred is notified of it, as in a group.
-fn with_answers(view: View) -> impl Fn(MemberId) -> RicartAgrawala {
-    let variant = Variant { withheld: Withheld::Queued, ..Variant::default() };
-    move |me| RicartAgrawala::of(variant, me, view, &Carried::default())
 }
 
 /// The same, with a grid that is computed once.

@@ -79,8 +79,7 @@ impl Protocol for Rankless {
                     out.tell(Event::Entered);
                 }
             }
-            Input::Message { message: Message::Queued(_) | Message::Denied(_), .. }
-            | Input::Timer(Timer::Answers | Timer::Idle) => {}
+            Input::Message { message: Message::Queued(_), .. } | Input::Timer(Timer::Idle) => {}
         }
     }
 }

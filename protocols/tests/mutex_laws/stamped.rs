@@ -1,16 +1,18 @@
 //! The central coordinator with a queue in the order of stamps: its laws, and what it costs.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use conclave_protocols::mutex::central::{Central, Order};
-use conclave_protocols::mutex::{Command, Event, Mutex};
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
 use crate::any::{Lock, Search, Sections, assert_breaks, laws_of};
-use crate::counted::{all_at_once, delays, sent};
+use crate::by_stamps::{Order, Stamped, are_in_line};
+use crate::counted::{all_at_once, delays, sent, those_in_section};
 use crate::ledger::Since;
 use crate::storm::{self, Broken};
+use crate::support::walk::Walk;
 use crate::talking::{Clocks, Talking};
 
 mod alone {
@@ -23,22 +25,21 @@ mod among_members_that_exchange_messages {
 
 /// A lock whose members hear of each other's requests only from the coordinator, and whose clocks
 /// stand apart.
-fn stamped() -> Lock<Central> {
-    Lock::new(|me, view, carried| Central::new(me, view, carried).in_order(Order::Stamps))
+fn stamped() -> Lock<Stamped> {
+    Lock::new(Stamped::new)
 }
 
 /// Each other goes first at most once: it learns the time of the request that waits when it is admitted, and
 /// asks later the next time. Only a member that was admitted already, and does not know yet, may do so once more.
-fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
+fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Stamped>> {
     in_line(order, clocks).overtaken(Since::Queued, 2).overtaken_in_all(|size| size)
 }
 
-fn in_line(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
-    let central = move |me, view, carried: &_| Central::new(me, view, carried).in_order(order);
+fn in_line(order: Order, clocks: Clocks) -> Lock<Talking<Stamped>> {
     Lock::new(move |me, view, carried| {
-        Talking::around(central(me, view, carried), clocks, me, view)
+        Talking::around(Stamped::of(order, me, view, carried), clocks, me, view)
     })
-    .lined_up(Talking::are_in_line)
+    .lined_up(are_in_line)
 }
 
 fn search() -> Search {
@@ -126,4 +127,84 @@ fn the_first_to_ask_is_first_if_its_request_is_there_when_the_lock_comes_free() 
     assert_eq!(entered(Order::Stamps, late), [0, 1]);
     assert_eq!(entered(Order::Arrival, late), [1, 0]);
     assert_eq!(entered(Order::Stamps, early), [1, 0], "its request is still under way");
+}
+
+/// A group of three that begins so.
+fn group(order: Order, carried: &Carried) -> Walk<Stamped> {
+    Walk::new(3, [], |me| Stamped::of(order, me, crate::view(3), carried))
+}
+
+/// 0 asks and lets 1 know, which asks too and is heard first.
+fn the_second_is_heard_first(walk: &mut Walk<Stamped>) {
+    walk.ask(0, Command::Enter);
+    let time = walk.members[0].time();
+    walk.members[1].witness(time);
+    walk.ask(1, Command::Enter);
+    walk.settle_by(|sent| Reverse(sent.from));
+}
+
+/// They are admitted in this order, and nobody else is.
+fn assert_admitted(walk: &mut Walk<Stamped>, order: &[u32]) {
+    for member in order {
+        assert_eq!(those_in_section(walk), Some(*member), "{order:?}");
+        walk.ask(*member, Command::Exit);
+        walk.settle();
+    }
+    assert_eq!(those_in_section(walk), None);
+}
+
+#[test]
+fn by_stamps_the_member_that_asked_first_is_in_first_if_both_wait() {
+    for (order, next) in [(Order::Arrival, [1, 0]), (Order::Stamps, [0, 1])] {
+        let mut walk = group(order, &Carried::default());
+        walk.ask(2, Command::Enter);
+        the_second_is_heard_first(&mut walk);
+        assert_eq!(walk.members[2].queue(), next.map(MemberId), "{order:?}");
+        assert_admitted(&mut walk, &[2, next[0], next[1]]);
+        let cost = walk.sent.len() as u64 - sent(&walk, "queued");
+        assert_eq!(cost, cost::central(2), "the order costs nothing");
+    }
+}
+
+#[test]
+fn a_member_in_its_section_stays_there_though_an_older_request_arrives() {
+    let mut walk = group(Order::Stamps, &Carried::default());
+    the_second_is_heard_first(&mut walk);
+    assert_admitted(&mut walk, &[1, 0]);
+}
+
+#[test]
+fn of_equal_stamps_the_lower_rank_is_first() {
+    let in_section = Carried { holder: Some(crate::LEADER), waiting: vec![] };
+    let mut walk = group(Order::Stamps, &in_section);
+    for member in [1, 0] {
+        walk.ask(member, Command::Enter);
+    }
+    assert_eq!(walk.members[0].time(), walk.members[1].time());
+    walk.settle();
+    assert_eq!(walk.members[2].queue(), [MemberId(0), MemberId(1)]);
+}
+
+#[test]
+fn those_carried_over_are_before_all_that_have_stamps() {
+    let carried = Carried { holder: Some(crate::LEADER), waiting: vec![MemberId(1)] };
+    let mut walk = group(Order::Stamps, &carried);
+    walk.ask(0, Command::Enter);
+    walk.settle();
+    walk.ask(2, Command::Exit);
+    walk.ask(2, Command::Enter);
+    walk.settle();
+    assert_admitted(&mut walk, &[1, 0, 2]);
+}
+
+#[test]
+fn a_coordinator_that_asks_is_later_than_all_that_it_has_heard_of() {
+    let carried = Carried { holder: Some(MemberId(1)), waiting: vec![] };
+    let mut walk = group(Order::Stamps, &carried);
+    for command in [Command::Enter, Command::Exit, Command::Enter] {
+        walk.ask(0, command);
+        walk.settle();
+    }
+    walk.ask(2, Command::Enter);
+    assert_eq!(walk.members[2].queue(), [MemberId(0), crate::LEADER]);
 }

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use conclave_protocols::mutex::central::{Central, RequestNumber};
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
-use conclave_protocols::mutex::{Carried, Command, Coordinated, Event, GroupMutex, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Input, LocalTime, MemberId, Named, Outbox, Protocol, View};
 
@@ -17,7 +16,7 @@ use conclave_protocols::{Input, LocalTime, MemberId, Named, Outbox, Protocol, Vi
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Talking<P> {
     me: MemberId,
-    lock: P,
+    pub(crate) lock: P,
     confidant: MemberId,
     clocks: Clocks,
     /// How many requests of each have happened before now.
@@ -100,31 +99,6 @@ impl<P: Clocked> Talking<P> {
             let known = self.known.entry(*member).or_default();
             *known = (*known).max(*count);
         }
-    }
-}
-
-impl Talking<Central> {
-    /// Whether nobody stands in the coordinator's line before one that asked first: members by rank,
-    /// of which the last coordinates.
-    pub(crate) fn are_in_line(members: &[&Self]) -> bool {
-        let member = |rank: &MemberId| members[rank.0 as usize];
-        let coordinator = &members[members.len() - 1].lock;
-        let is_current = |rank: &MemberId| coordinator.waits(*rank, member(rank).lock.latest());
-        let line: Vec<MemberId> = coordinator.queue().into_iter().filter(is_current).collect();
-        (0..line.len()).all(|place| {
-            let after = &line[place + 1..];
-            after.iter().all(|behind| !member(behind).asked_before(member(&line[place])))
-        })
-    }
-}
-
-impl Clocked for Central {
-    fn time(&self) -> u64 {
-        self.time().0
-    }
-
-    fn follow(&mut self, time: u64) {
-        self.witness(RequestNumber(time));
     }
 }
 

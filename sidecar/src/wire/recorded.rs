@@ -188,7 +188,6 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         ("ricart-agrawala-request", RicartAgrawala(ricart_agrawala::Message::Request(at))),
         ("ricart-agrawala-reply", RicartAgrawala(ricart_agrawala::Message::Reply(at))),
         ("ricart-agrawala-queued", RicartAgrawala(ricart_agrawala::Message::Queued(at))),
-        ("ricart-agrawala-denied", RicartAgrawala(ricart_agrawala::Message::Denied(at))),
         ("maekawa-request", Maekawa(maekawa::Message::Request(at))),
         ("maekawa-locked", Maekawa(maekawa::Message::Locked { request, highest })),
         ("maekawa-failed", Maekawa(maekawa::Message::Failed(at))),

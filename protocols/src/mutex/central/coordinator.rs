@@ -1,9 +1,9 @@
-//! The coordinator's part: who is in the critical section, who waits, and in which order.
+//! The coordinator's part: who is in the critical section, and who waits.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Central, Message, Order, RequestNumber, State};
+use super::{Central, Message, RequestNumber, State};
 use crate::ids::MemberId;
 use crate::mutex::Coordinated;
 use crate::protocol::OutboxOf;
@@ -47,7 +47,6 @@ impl Central {
     }
 
     fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        self.witness(number);
         if let Some((_, in_section)) =
             self.ledger.in_section.filter(|(in_section, _)| *in_section == from)
         {
@@ -59,7 +58,7 @@ impl Central {
         }
         if !self.waits(from, number) {
             self.withdraw(from);
-            self.line_up(from, number);
+            self.ledger.queue.push_back((from, number));
         }
         if self.ledger.in_section.is_none() {
             self.admit(out);
@@ -69,19 +68,6 @@ impl Central {
         } else {
             self.answer(from, Message::Queued(number), out);
         }
-    }
-
-    /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
-    /// stay in front in their order.
-    fn line_up(&mut self, from: MemberId, number: RequestNumber) {
-        let queue = &mut self.ledger.queue;
-        let place = match self.order {
-            Order::Arrival => queue.len(),
-            Order::Stamps => {
-                queue.partition_point(|(member, earlier)| (*earlier, *member) < (number, from))
-            }
-        };
-        queue.insert(place, (from, number));
     }
 
     fn on_release(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {

@@ -1,5 +1,7 @@
 //! One rule at a time.
 
+use std::time::Duration;
+
 use super::*;
 use crate::ids::Epoch;
 use crate::protocol::{Effect, EffectOf, Outbox};
@@ -8,14 +10,13 @@ const FIRST: MemberId = MemberId(0);
 const ME: MemberId = MemberId(1);
 const LAST: MemberId = MemberId(2);
 const VIEW: View = View { epoch: Epoch(1), size: 3, leader: LAST };
-const DENIED: Withheld = Withheld::Denied { patience: Duration::from_secs(1) };
 
-fn member(withheld: Withheld, permissions: Permissions, carried: &Carried) -> RicartAgrawala {
-    RicartAgrawala::of(Variant { withheld, permissions }, ME, VIEW, carried)
+fn member(carried: &Carried) -> RicartAgrawala {
+    RicartAgrawala::new(ME, VIEW, carried)
 }
 
 fn idle() -> RicartAgrawala {
-    RicartAgrawala::new(ME, VIEW, &Carried::default())
+    member(&Carried::default())
 }
 
 /// The time after so many ticks.
@@ -46,8 +47,9 @@ fn send(to: MemberId, message: Message) -> EffectOf<RicartAgrawala> {
 #[test]
 fn a_member_in_its_section_replies_to_all_that_it_deferred_when_it_leaves() {
     let carried = Carried { holder: Some(ME), waiting: vec![LAST] };
-    let mut me = member(Withheld::Silently, Permissions::ForOneEntry, &carried);
-    assert_eq!(hear(&mut me, FIRST, Message::Request(time(5))), []);
+    let mut me = member(&carried);
+    let notice = [send(FIRST, Message::Queued(time(5)))];
+    assert_eq!(hear(&mut me, FIRST, Message::Request(time(5))), notice);
     let replies = [(FIRST, time(5)), (LAST, time(2))];
     let replies = replies.map(|(to, since)| send(to, Message::Reply(since)));
     assert_eq!(feed(&mut me, Input::Command(Command::Exit)), replies);
@@ -89,7 +91,7 @@ fn a_member_that_gives_up_replies_to_all_that_it_deferred() {
 fn of_two_requests_of_one_member_the_later_is_deferred_whichever_comes_first() {
     for [one, other] in [[5, 7], [7, 5]] {
         let carried = Carried { holder: Some(ME), waiting: vec![] };
-        let mut me = member(Withheld::Silently, Permissions::ForOneEntry, &carried);
+        let mut me = member(&carried);
         hear(&mut me, LAST, Message::Request(time(one)));
         hear(&mut me, LAST, Message::Request(time(other)));
         let replies = feed(&mut me, Input::Command(Command::Exit));
@@ -107,7 +109,7 @@ fn a_stamp_is_later_than_all_that_were_seen() {
 
 #[test]
 fn a_member_that_is_queued_by_some_and_permitted_by_the_rest_knows_that_it_waits() {
-    let mut me = member(Withheld::Queued, Permissions::ForOneEntry, &Carried::default());
+    let mut me = idle();
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(hear(&mut me, FIRST, Message::Queued(time(1))), []);
     assert_eq!(me.silent().collect::<Vec<_>>(), [LAST]);
@@ -118,25 +120,12 @@ fn a_member_that_is_queued_by_some_and_permitted_by_the_rest_knows_that_it_waits
 }
 
 #[test]
-fn only_a_silent_member_is_asked_again() {
-    let mut me = member(DENIED, Permissions::ForOneEntry, &Carried::default());
-    let arm = Effect::Arm { timer: Timer::Answers, after: Duration::from_secs(1) };
-    let asked = feed(&mut me, Input::Command(Command::Enter));
-    let request = Message::Request(time(1));
-    assert_eq!(asked, [send(FIRST, request), send(LAST, request), arm.clone()]);
-    hear(&mut me, FIRST, Message::Denied(time(1)));
-    assert_eq!(feed(&mut me, Input::Timer(Timer::Answers)), [send(LAST, request), arm]);
-    let notified = hear(&mut me, LAST, Message::Denied(time(1)));
-    assert_eq!(notified, [Effect::Tell(Event::Queued), Effect::Disarm(Timer::Answers)]);
-}
-
-#[test]
 fn every_request_is_answered_at_once() {
     let carried = Carried { holder: Some(ME), waiting: vec![] };
-    let mut me = member(DENIED, Permissions::ForOneEntry, &carried);
+    let mut me = member(&carried);
     for _ in 0..2 {
         let answer = hear(&mut me, LAST, Message::Request(time(5)));
-        assert_eq!(answer, [send(LAST, Message::Denied(time(5)))]);
+        assert_eq!(answer, [send(LAST, Message::Queued(time(5)))]);
     }
     let left = feed(&mut me, Input::Command(Command::Exit));
     assert_eq!(left.last(), Some(&send(LAST, Message::Reply(time(5)))));
@@ -148,7 +137,7 @@ fn every_request_is_answered_at_once() {
 
 /// A member that was in once, and has the permissions of both others.
 fn permitted() -> RicartAgrawala {
-    let mut me = member(Withheld::Silently, KEPT, &Carried::default());
+    let mut me = RicartAgrawala::of(KEPT, ME, VIEW, &Carried::default());
     feed(&mut me, Input::Command(Command::Enter));
     for peer in [FIRST, LAST] {
         hear(&mut me, peer, Message::Reply(time(1)));
@@ -215,7 +204,7 @@ fn a_member_that_wants_in_gives_a_permission_back_to_an_older_request_and_asks_i
 fn without_a_holder_the_first_that_waited_is_in_at_once() {
     for permissions in [Permissions::ForOneEntry, KEPT] {
         let carried = Carried { holder: None, waiting: vec![ME, FIRST] };
-        let mut me = member(Withheld::Silently, permissions, &carried);
+        let mut me = RicartAgrawala::of(permissions, ME, VIEW, &carried);
         let mut out = Outbox::default();
         me.start(LocalTime(0), &mut out);
         assert_eq!(out.drain().collect::<Vec<_>>(), [Effect::Tell(Event::Entered)]);
