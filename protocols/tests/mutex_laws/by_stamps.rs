@@ -90,7 +90,9 @@ impl Stamped {
             let stamp = self.stamps.get(member);
             stamp.is_some_and(|stamp| (*stamp, *member) > (number, from))
         });
-        behind.iter().for_each(|member| self.central.withdraw(*member));
+        for member in &behind {
+            self.central.withdraw(*member);
+        }
         self.central.handle(now, input, out);
         for from in behind {
             let again = Input::Message { from, message: Message::Request(self.stamps[&from]) };
