@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -205,6 +205,14 @@ impl GroupMutex for Lamport {
 
     fn is_unused(&self) -> bool {
         self.requests.is_empty()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) => PaidBy::Sender,
+            Message::Acknowledgment(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+        }
     }
 }
 

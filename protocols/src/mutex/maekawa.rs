@@ -53,7 +53,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -401,6 +401,14 @@ impl GroupMutex for Maekawa {
 
     fn is_unused(&self) -> bool {
         self.state == State::Idle && self.voter == Voter::default()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) | Message::Relinquish(_) => PaidBy::Sender,
+            Message::Locked { .. } | Message::Failed(_) | Message::Inquire(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+        }
     }
 }
 
