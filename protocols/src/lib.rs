@@ -7,6 +7,7 @@
 //! How to read an algorithm file: the header gives the source, the pseudocode and a table of
 //! promises; the `impl Protocol` at the end is the pseudocode again, one line for each rule.
 
+mod by_variant;
 pub mod clock;
 pub mod core;
 pub mod cost;

@@ -16,6 +16,7 @@
 
 mod admission;
 mod coordinator;
+mod count;
 mod event;
 mod keeping;
 pub mod message;
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use self::coordinator::Deferred;
+use self::count::Count;
 pub use self::event::{Command, Event, LockEvent, LostReason};
 use self::message::{LockMessage, LockNote};
 use self::timers::MutexTimers;
@@ -71,10 +73,7 @@ struct Lock {
     mutex: Option<AnyMutex>,
     /// The mutex knows that the view has begun.
     started: bool,
-    /// Messages of this entry so far, as the textbook counts them.
-    messages: u64,
-    /// The member ends this entry: what it sends with that counts too.
-    ends: bool,
+    count: Count,
     /// What the mutex has not heard yet, in order.
     deferred: VecDeque<Deferred>,
     /// The token before the coordinator's latest grant to this member.
@@ -96,7 +95,7 @@ impl Locks {
         }
         self.check_kept(cx, name);
         let lock = self.lock(cx, name);
-        lock.messages = 0;
+        lock.count.begin();
         lock.notified = false;
         lock.rumour = None;
         cx.holds.claim(cx.now, name, note);
@@ -110,7 +109,7 @@ impl Locks {
         if !cx.holds.withdraw(name) {
             return;
         }
-        self.lock(cx, name).ends = entered;
+        self.lock(cx, name).count.end(entered);
         if !cx.holds.put_down_orphan(name) {
             cx.holds.strike_own(cx.now, name);
             self.ask(cx, name, mutex::Command::Exit);
@@ -133,9 +132,7 @@ impl Locks {
         if let Some(Coordination::Grant(_)) = message.coordination() {
             lock.granted = lock.granted.max(Some(highest));
         }
-        if claims && message.paid_by() == PaidBy::Receiver {
-            lock.messages += 1;
-        }
+        lock.count.received(message.paid_by(), claims);
         match note {
             Some(note) if own => cx.holds.hear_of_waiter(&name, from, note.note),
             Some(note) => lock.rumour = Some(note),
@@ -260,15 +257,13 @@ impl Locks {
     }
 
     fn tell_entered(&mut self, cx: &mut Cx<'_>, name: &LockName, taken: core::Taken) {
-        let messages = self.lock(cx, name).messages;
+        let messages = self.lock(cx, name).count.messages();
         tell_entered(cx, name, taken, messages);
     }
 
     /// An entry has ended, and with it the count of its messages.
     fn tell_left(&mut self, cx: &mut Cx<'_>, name: &LockName) {
-        let lock = self.lock(cx, name);
-        if std::mem::take(&mut lock.ends) {
-            let messages = std::mem::take(&mut lock.messages);
+        if let Some(messages) = self.lock(cx, name).count.close() {
             let policy = cx.holds.policy();
             let (algorithm, caching) = (algorithm(policy, name), caching(policy, name));
             tell(cx, name, LockEvent::Left { algorithm, caching, messages });
@@ -302,13 +297,7 @@ impl Locks {
         let claims = cx.holds.claim_of(name).is_some();
         let lock = self.lock(cx, name);
         let waits = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::Waiting);
-        // A member that still waits gives back what an attempt got that failed.
-        let counts = match message.paid_by() {
-            PaidBy::Sender => claims,
-            PaidBy::Leaver => lock.ends || waits,
-            PaidBy::Receiver | PaidBy::Nobody => false,
-        };
-        lock.messages += u64::from(counts);
+        lock.count.sent(message.paid_by(), claims, waits);
         let highest = match message.coordination() {
             Some(Coordination::Grant(number)) => cx.holds.grant(cx.now, name, to, number),
             Some(_) | None => Some(cx.holds.highest(name)),
@@ -337,7 +326,7 @@ impl Locks {
             return;
         };
         let unused = lock.mutex.as_ref().is_none_or(AnyMutex::is_unused);
-        if unused && !lock.ends && lock.deferred.is_empty() && cx.holds.forget(name) {
+        if unused && !lock.count.has_ended() && lock.deferred.is_empty() && cx.holds.forget(name) {
             let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
             self.timers.forget(name);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
+pub use self::any::{AnyMessage, AnyMutex, AnyTimer};
 pub use self::coordinated::{Coordinated, Coordination};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::Protocol;
@@ -53,6 +53,20 @@ pub enum Phase {
     Waiting,
     /// It is in the critical section.
     InSection,
+}
+
+/// To whose entry the textbook counts a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PaidBy {
+    /// To the sender's: it asks, or gives back.
+    Sender,
+    /// To the receiver's: it is answered.
+    Receiver,
+    /// To that which the sender ends with it. A member that still waits ends an attempt with it, and not the
+    /// entry.
+    Leaver,
+    /// To nobody's: the textbook does not have it.
+    Nobody,
 }
 
 /// How long the permission to enter is good.
@@ -115,6 +129,9 @@ pub trait GroupMutex: Mutex {
     fn numbered_after(self, _latest: u64) -> Self {
         self
     }
+
+    /// To whose entry the textbook counts a message.
+    fn paid_by(message: &Self::Message) -> PaidBy;
 
     /// Whether nothing but [`GroupMutex::latest`] would be lost if this value were dropped and made anew.
     fn is_unused(&self) -> bool;

@@ -111,8 +111,7 @@ pub enum LeaseClass {
 }
 
 impl LeaseClass {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Member, Self::Leader];
+    crate::by_variant!(pub Member, Leader);
 }
 
 /// How the name of a hold begins that is the lead in an election.

@@ -50,6 +50,8 @@ mod raymond;
 mod ricart_agrawala;
 #[path = "mutex_laws/selfish.rs"]
 mod selfish;
+#[path = "mutex_laws/sparing.rs"]
+mod sparing;
 #[path = "mutex_laws/stamped.rs"]
 mod stamped;
 #[path = "mutex_laws/storm.rs"]

@@ -201,25 +201,15 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::LeaseExpired,
-        Self::TtlExpired,
-        Self::MaxHold,
-        Self::ViewChange,
-        Self::Terminated,
-        Self::Restarted,
-    ];
-
-    /// As answers and metrics have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LeaseExpired => "lease-expired",
-            Self::TtlExpired => "ttl-expired",
-            Self::MaxHold => "max-hold",
-            Self::ViewChange => "view-change",
-            Self::Terminated => "terminated",
-            Self::Restarted => "restarted",
+    conclave_protocols::by_variant! {
+        /// As answers and metrics have it.
+        pub fn name -> &'static str {
+            LeaseExpired => "lease-expired",
+            TtlExpired => "ttl-expired",
+            MaxHold => "max-hold",
+            ViewChange => "view-change",
+            Terminated => "terminated",
+            Restarted => "restarted",
         }
     }
 }

@@ -316,15 +316,12 @@ impl Stamp {
 }
 
 impl Kind {
-    /// Every kind.
-    pub(crate) const ALL: [Self; 3] = [Self::Lamport, Self::Vector, Self::Hybrid];
-
-    /// As it is written.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lamport => "Lamport",
-            Self::Vector => "Vector",
-            Self::Hybrid => "Hybrid",
+    conclave_protocols::by_variant! {
+        /// As it is written.
+        pub(crate) fn name -> &'static str {
+            Lamport => "Lamport",
+            Vector => "Vector",
+            Hybrid => "Hybrid",
         }
     }
 

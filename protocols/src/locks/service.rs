@@ -83,7 +83,7 @@ impl Service for Locks {
             Notice::Lapsed { name, claimed, known } => {
                 if claimed {
                     tell(cx, &name, LockEvent::Lost(LostReason::LeaseExpired));
-                    self.lock(cx, &name).ends = true;
+                    self.lock(cx, &name).count.end(true);
                 }
                 if known {
                     self.ask(cx, &name, mutex::Command::Exit);
@@ -94,7 +94,7 @@ impl Service for Locks {
             Notice::KeptNoMore(name) => self.give_back(cx, &name),
             Notice::Void(name) => {
                 tell(cx, &name, LockEvent::Lost(LostReason::ViewChange));
-                self.lock(cx, &name).ends = true;
+                self.lock(cx, &name).count.end(true);
                 self.tell_left(cx, &name);
             }
             Notice::Renewed { name, renewed, listed } => {

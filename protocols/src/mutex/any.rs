@@ -9,8 +9,7 @@ use super::ricart_agrawala::RicartAgrawala;
 use super::superpeers::Superpeers;
 use super::token_ring::TokenRing;
 use super::voting::Voting;
-use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
-use super::{central, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase, central};
 use crate::ids::{MemberId, RequestNumber};
 use crate::one_of::one_of;
 use crate::policy::LockAlgorithm;
@@ -62,20 +61,6 @@ macro_rules! each {
     };
 }
 
-/// To whose entry the textbook counts a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PaidBy {
-    /// To the sender's: it asks, or gives back.
-    Sender,
-    /// To the receiver's: it is answered.
-    Receiver,
-    /// To that which the sender ends with it. A member that still waits ends an attempt with it, and not the
-    /// entry.
-    Leaver,
-    /// To nobody's: the textbook does not have it.
-    Nobody,
-}
-
 impl AnyMutex {
     /// One member's part at the start of a view.
     ///
@@ -111,30 +96,14 @@ impl AnyMutex {
     /// What it can do as one in which the leader admits all others, if it is that.
     #[must_use]
     pub fn coordinated(&self) -> Option<&dyn Coordinated> {
-        match self {
-            Self::Central(central) => Some(central),
-            Self::TokenRing(_)
-            | Self::Raymond(_)
-            | Self::Lamport(_)
-            | Self::RicartAgrawala(_)
-            | Self::Maekawa(_)
-            | Self::Voting(_)
-            | Self::Superpeers(_) => None,
-        }
+        let Self::Central(central) = self else { return None };
+        Some(central)
     }
 
     /// The same, to be changed.
     pub fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
-        match self {
-            Self::Central(central) => Some(central),
-            Self::TokenRing(_)
-            | Self::Raymond(_)
-            | Self::Lamport(_)
-            | Self::RicartAgrawala(_)
-            | Self::Maekawa(_)
-            | Self::Voting(_)
-            | Self::Superpeers(_) => None,
-        }
+        let Self::Central(central) = self else { return None };
+        Some(central)
     }
 
     /// Asks the coordinator anew for what this member waits for.
@@ -220,46 +189,14 @@ impl AnyMessage {
     #[must_use]
     pub fn paid_by(&self) -> PaidBy {
         match self {
-            Self::Central(message) | Self::Superpeers(message) => match message {
-                central::Message::Request(_) => PaidBy::Sender,
-                central::Message::Release(_) => PaidBy::Leaver,
-                central::Message::Grant(_) => PaidBy::Receiver,
-                central::Message::Queued(_)
-                | central::Message::Wanted(_)
-                | central::Message::InUse(_) => PaidBy::Nobody,
-            },
-            Self::TokenRing(message) => match message {
-                token_ring::Message::Token(_) => PaidBy::Receiver,
-                token_ring::Message::IdleToken { .. } | token_ring::Message::Wake(_) => {
-                    PaidBy::Nobody
-                }
-            },
-            Self::Raymond(message) => match message {
-                raymond::Message::Request => PaidBy::Sender,
-                raymond::Message::Privilege => PaidBy::Receiver,
-            },
-            Self::Lamport(message) => match message {
-                lamport::Message::Request(_) => PaidBy::Sender,
-                lamport::Message::Release(_) => PaidBy::Leaver,
-                lamport::Message::Acknowledgment(_) => PaidBy::Receiver,
-            },
-            Self::RicartAgrawala(message) => match message {
-                ricart_agrawala::Message::Request(_) => PaidBy::Sender,
-                ricart_agrawala::Message::Reply(_) => PaidBy::Receiver,
-                ricart_agrawala::Message::Queued(_) => PaidBy::Nobody,
-            },
-            Self::Maekawa(message) => match message {
-                maekawa::Message::Request(_) | maekawa::Message::Relinquish(_) => PaidBy::Sender,
-                maekawa::Message::Release(_) => PaidBy::Leaver,
-                maekawa::Message::Locked { .. }
-                | maekawa::Message::Failed(_)
-                | maekawa::Message::Inquire(_) => PaidBy::Receiver,
-            },
-            Self::Voting(message) => match message {
-                voting::Message::Request(_) => PaidBy::Sender,
-                voting::Message::Release(_) => PaidBy::Leaver,
-                voting::Message::Grant(_) | voting::Message::Deny(_) => PaidBy::Receiver,
-            },
+            Self::Central(message) => Central::paid_by(message),
+            Self::TokenRing(message) => TokenRing::paid_by(message),
+            Self::Raymond(message) => Raymond::paid_by(message),
+            Self::Lamport(message) => Lamport::paid_by(message),
+            Self::RicartAgrawala(message) => RicartAgrawala::paid_by(message),
+            Self::Maekawa(message) => Maekawa::paid_by(message),
+            Self::Voting(message) => Voting::paid_by(message),
+            Self::Superpeers(message) => Superpeers::paid_by(message),
         }
     }
 }

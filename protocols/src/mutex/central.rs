@@ -52,7 +52,7 @@
 use serde::{Deserialize, Serialize};
 
 use self::coordinator::Ledger;
-use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
 use crate::ids::MemberId;
 pub use crate::ids::RequestNumber;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
@@ -260,6 +260,15 @@ impl GroupMutex for Central {
         self.state == State::Idle
             && self.ledger.in_section.is_none()
             && self.ledger.queue.is_empty()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) => PaidBy::Sender,
+            Message::Grant(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+            Message::Queued(_) | Message::Wanted(_) | Message::InUse(_) => PaidBy::Nobody,
+        }
     }
 }
 

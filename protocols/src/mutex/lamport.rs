@@ -17,7 +17,6 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages per entry and exit | 3(n - 1): request, acknowledgment, release |
-//! | with acknowledgments only if needed | from 2(n - 1) to 3(n - 1) |
 //! | delay before entry, nobody else in | one round trip |
 //! | delay between an exit and the next entry | one message: release |
 //! | order | of the stamps; of happened-before too, as far as this lock's messages go |
@@ -33,7 +32,9 @@
 //! * Some descriptions wait for an acknowledgment of everybody. Rule 5 asks for less, any message
 //!   that is stamped later, and is tried again after a release too, since that is such a message.
 //! * The source notes that an acknowledgment need not be sent by a process that has sent a message with a later
-//!   stamp already. That is [`Acknowledgments::IfNeeded`]; what was sent to all is what counts here.
+//!   stamp already. Here it is always sent, as rule 2 has it; members that spare it, for which an entry costs from
+//!   2(n - 1) to 3(n - 1) messages, admit each other just as well
+//!   (`acknowledgments_are_spared_where_a_later_stamp_was_sent`).
 //! * Later messages are noted from when a member asks. Those that came before are not later: their
 //!   stamps had been witnessed when the request got its own.
 //! * A member that gives up sends a release, as if it had been in the critical section. An answer to a request given up
@@ -50,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -61,23 +62,10 @@ use crate::view::View;
 pub struct Lamport {
     me: MemberId,
     view: View,
-    acknowledgments: Acknowledgments,
     clock: LamportTime,
     state: State,
     /// The queue: the members that wait or are in the critical section, and since when.
     requests: BTreeMap<MemberId, LamportTime>,
-    /// The latest stamp of a message to all others, if acknowledgments are spared.
-    announced: LamportTime,
-}
-
-/// When a request is acknowledged.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Acknowledgments {
-    /// Always, as rule 2 has it.
-    #[default]
-    Always,
-    /// Unless a message with a later stamp was sent already.
-    IfNeeded,
 }
 
 /// What members send to each other, with the sender's clock.
@@ -111,7 +99,7 @@ impl Lamport {
         let since = self.clock.tick();
         self.requests.insert(self.me, since);
         self.state = State::Waiting { missing: self.view.peers(self.me).collect() };
-        self.announce(Message::Request(since), since, out);
+        out.send_each(self.view.peers(self.me), &Message::Request(since));
         self.enter_if_first(out);
     }
 
@@ -120,19 +108,13 @@ impl Lamport {
         let at = self.clock.tick();
         self.requests.remove(&self.me);
         self.state = State::Idle;
-        self.announce(Message::Release(at), at, out);
+        out.send_each(self.view.peers(self.me), &Message::Release(at));
     }
 
     fn on_request(&mut self, from: MemberId, since: LamportTime, out: &mut OutboxOf<Self>) {
         self.clock.witness(since);
         self.requests.insert(from, since);
-        let needed = match self.acknowledgments {
-            Acknowledgments::Always => true,
-            Acknowledgments::IfNeeded => (self.announced, self.me) < (since, from),
-        };
-        if needed {
-            out.send(from, Message::Acknowledgment(self.clock.tick()));
-        }
+        out.send(from, Message::Acknowledgment(self.clock.tick()));
         self.hear(from, since, out);
     }
 
@@ -167,20 +149,6 @@ impl Lamport {
         }
     }
 
-    fn announce(&mut self, message: Message, at: LamportTime, out: &mut OutboxOf<Self>) {
-        match self.acknowledgments {
-            Acknowledgments::Always => {}
-            Acknowledgments::IfNeeded => self.announced = at,
-        }
-        out.send_each(self.view.peers(self.me), &message);
-    }
-
-    /// The same, with acknowledgments of requests as they are sent in this variant.
-    #[must_use]
-    pub fn acknowledging(self, acknowledgments: Acknowledgments) -> Self {
-        Self { acknowledgments, ..self }
-    }
-
     /// The place of this member in the order, if it waits or is in the critical section.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         self.requests.get(&self.me).map(|since| (*since, self.me))
@@ -209,9 +177,8 @@ impl Mutex for Lamport {
         };
         let (line, mut clock) = carried.stamped(view);
         let requests = line.into_iter().map(|(since, member)| (member, since)).collect();
-        let opening = clock.tick();
-        let acknowledgments = Acknowledgments::default();
-        Self { me, view, acknowledgments, clock, state, requests, announced: opening }
+        clock.tick();
+        Self { me, view, clock, state, requests }
     }
 
     fn phase(&self) -> Phase {
@@ -236,9 +203,16 @@ impl GroupMutex for Lamport {
         Self { clock: self.clock.max(LamportTime::at(latest)), ..self }
     }
 
-    /// What was announced is forgotten with the value, and then acknowledged once more.
     fn is_unused(&self) -> bool {
         self.requests.is_empty()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) => PaidBy::Sender,
+            Message::Acknowledgment(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+        }
     }
 }
 

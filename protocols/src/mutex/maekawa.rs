@@ -46,14 +46,14 @@
 //! - A member that is displaced as the first in line is sent FAILED, not only one that comes too late for it.
 //!   Without that message all may wait (`unless_a_displaced_member_learns_of_it_all_may_wait`). A member
 //!   that gives a vote back has failed at that voter, and is not notified.
-//! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It admits one at a time too, and may leave
-//!   all waiting for ever, although its queues are in the order of stamps.
+//! - The basic form has neither INQUIRE nor FAILED. It admits one at a time too, and may leave all waiting for ever,
+//!   although its queues are in the order of stamps (`the_basic_form_of_the_triangle_has_two_deadlocks`).
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -70,7 +70,6 @@ pub struct Maekawa {
     view: View,
     /// Whose votes this member needs.
     quorum: BTreeSet<MemberId>,
-    form: Form,
     /// The highest time of a request that this member knows of.
     highest: LamportTime,
     state: State,
@@ -105,23 +104,6 @@ pub enum Timer {}
 
 /// When a request was made, and by whom: the order in which voters prefer requests.
 type Stamp = (LamportTime, MemberId);
-
-/// When a member that asks itself gets the answer.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum OwnVote {
-    /// At once.
-    AtOnce,
-    /// By a message over a link to itself, which takes its time.
-    ByMessage,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Form {
-    /// Votes are asked back; nobody waits for ever.
-    DeadlockFree,
-    /// Votes are never asked back.
-    Basic(OwnVote),
-}
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum State {
@@ -159,27 +141,11 @@ struct Vote {
 
 impl Maekawa {
     /// One member's part, with these quorums instead of the grid.
-    #[must_use]
-    pub fn with_quorums(me: MemberId, view: View, carried: &Carried, quorums: &Quorums) -> Self {
-        Self::make(me, view, carried, quorums, Form::DeadlockFree)
-    }
-
-    /// One member's part in the form that never asks for a vote back. It may deadlock, and is here
-    /// to be compared with.
-    #[must_use]
-    pub fn basic(
-        me: MemberId,
-        view: View,
-        carried: &Carried,
-        quorums: &Quorums,
-        own: OwnVote,
-    ) -> Self {
-        Self::make(me, view, carried, quorums, Form::Basic(own))
-    }
-
+    ///
     /// Every member computes its own part of the votes and queues from what was carried over: each
     /// voter has voted for the first that asks it, and all know how they stand.
-    fn make(me: MemberId, view: View, carried: &Carried, quorums: &Quorums, form: Form) -> Self {
+    #[must_use]
+    pub fn with_quorums(me: MemberId, view: View, carried: &Carried, quorums: &Quorums) -> Self {
         assert_eq!(quorums.members(), view.size as usize, "there is a quorum for each member");
         let (requests, highest) = carried.stamped(view);
         let first_at = |voter: MemberId| {
@@ -203,7 +169,7 @@ impl Maekawa {
         let vote = first_at(me).map(|stamp| Vote { stamp, inquired: false });
         let asking = requests.iter().copied().filter(|(_, member)| quorums.asks(*member, me));
         let voter = Voter { vote, queue: asking.skip(1).collect() };
-        Self { me, view, quorum, form, highest, state, voter }
+        Self { me, view, quorum, highest, state, voter }
     }
 
     /// Who has this member's vote.
@@ -315,10 +281,7 @@ impl Maekawa {
         self.voter.queue.insert((request, from));
         match self.voter.vote {
             None => self.vote_for_first(out),
-            Some(vote) => match self.form {
-                Form::DeadlockFree => self.settle((request, from), vote, first, out),
-                Form::Basic(_) => {}
-            },
+            Some(vote) => self.settle((request, from), vote, first, out),
         }
     }
 
@@ -389,11 +352,7 @@ impl Maekawa {
 
     /// Speaks to a member, who may be this one.
     fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
-        let at_once = match self.form {
-            Form::DeadlockFree | Form::Basic(OwnVote::AtOnce) => to == self.me,
-            Form::Basic(OwnVote::ByMessage) => false,
-        };
-        if at_once {
+        if to == self.me {
             self.hear(to, message, out);
         } else {
             out.send(to, message);
@@ -442,6 +401,14 @@ impl GroupMutex for Maekawa {
 
     fn is_unused(&self) -> bool {
         self.state == State::Idle && self.voter == Voter::default()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) | Message::Relinquish(_) => PaidBy::Sender,
+            Message::Locked { .. } | Message::Failed(_) | Message::Inquire(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+        }
     }
 }
 

@@ -53,7 +53,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -204,6 +204,13 @@ impl GroupMutex for Raymond {
     /// Only where the privilege is where it was at first.
     fn is_unused(&self) -> bool {
         *self == Self::new(self.me, self.view, &Carried::default())
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request => PaidBy::Sender,
+            Message::Privilege => PaidBy::Receiver,
+        }
     }
 }
 

@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -302,6 +302,14 @@ impl GroupMutex for RicartAgrawala {
 
     fn is_unused(&self) -> bool {
         self.state == State::Released && self.permitted.is_empty()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) => PaidBy::Sender,
+            Message::Reply(_) => PaidBy::Receiver,
+            Message::Queued(_) => PaidBy::Nobody,
+        }
     }
 }
 

@@ -34,7 +34,7 @@
 //! * A view without names, which the algorithms alone have, takes the ids of ranks, and one lock of one name.
 
 use super::central::{Central, Message, Timer};
-use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
 use crate::election::superpeers::{self, Key};
 use crate::ids::{MemberId, RequestNumber};
 use crate::policy::SuperpeersPolicy;
@@ -112,6 +112,10 @@ impl GroupMutex for Superpeers {
 
     fn is_unused(&self) -> bool {
         self.central.is_unused()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        Central::paid_by(message)
     }
 }
 

@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -300,6 +300,13 @@ impl GroupMutex for TokenRing {
         };
         let Self { me, view, seen, awaited, asked, .. } = *self;
         begins == Self { me, view, state, seen, awaited, asked, dead: self.dead.clone() }
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Token(_) => PaidBy::Receiver,
+            Message::IdleToken { .. } | Message::Wake(_) => PaidBy::Nobody,
+        }
     }
 }
 

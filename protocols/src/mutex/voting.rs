@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::random::Random;
@@ -327,6 +327,14 @@ impl GroupMutex for Voting {
 
     fn is_unused(&self) -> bool {
         self.state == State::Idle && self.voted.is_none()
+    }
+
+    fn paid_by(message: &Message) -> PaidBy {
+        match message {
+            Message::Request(_) => PaidBy::Sender,
+            Message::Grant(_) | Message::Deny(_) => PaidBy::Receiver,
+            Message::Release(_) => PaidBy::Leaver,
+        }
     }
 }
 

@@ -20,17 +20,13 @@ pub enum ElectionAlgorithm {
 }
 
 impl ElectionAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Bully, Self::Ring, Self::ChangRoberts, Self::SpanningTree];
-
-    /// How it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bully => "Bully",
-            Self::Ring => "Ring",
-            Self::ChangRoberts => "ChangRoberts",
-            Self::SpanningTree => "SpanningTree",
+    crate::by_variant! {
+        /// How it is written.
+        pub fn name -> &'static str {
+            Bully => "Bully",
+            Ring => "Ring",
+            ChangRoberts => "ChangRoberts",
+            SpanningTree => "SpanningTree",
         }
     }
 }
@@ -61,30 +57,17 @@ pub enum LockAlgorithm {
 }
 
 impl LockAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Central,
-        Self::TokenRing,
-        Self::Raymond,
-        Self::Lamport,
-        Self::RicartAgrawala,
-        Self::Maekawa,
-        Self::Voting,
-        Self::Superpeers,
-    ];
-
-    /// As it is written everywhere.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Central => "Central",
-            Self::TokenRing => "TokenRing",
-            Self::Raymond => "Raymond",
-            Self::Lamport => "Lamport",
-            Self::RicartAgrawala => "RicartAgrawala",
-            Self::Maekawa => "Maekawa",
-            Self::Voting => "Voting",
-            Self::Superpeers => "Superpeers",
+    crate::by_variant! {
+        /// As it is written everywhere.
+        pub fn name -> &'static str {
+            Central => "Central",
+            TokenRing => "TokenRing",
+            Raymond => "Raymond",
+            Lamport => "Lamport",
+            RicartAgrawala => "RicartAgrawala",
+            Maekawa => "Maekawa",
+            Voting => "Voting",
+            Superpeers => "Superpeers",
         }
     }
 
@@ -126,16 +109,12 @@ pub enum ClockAlgorithm {
 }
 
 impl ClockAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Berkeley, Self::Cristian, Self::Ntp];
-
-    /// As it is written everywhere.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Berkeley => "Berkeley",
-            Self::Cristian => "Cristian",
-            Self::Ntp => "NTP",
+    crate::by_variant! {
+        /// As it is written everywhere.
+        pub fn name -> &'static str {
+            Berkeley => "Berkeley",
+            Cristian => "Cristian",
+            Ntp => "NTP",
         }
     }
 
@@ -162,6 +141,5 @@ pub enum Averaging {
 }
 
 impl Averaging {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::LargestSet, Self::Median, Self::Intervals];
+    crate::by_variant!(pub LargestSet, Median, Intervals);
 }

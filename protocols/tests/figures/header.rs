@@ -31,11 +31,13 @@ fn without_links(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use conclave_protocols::policy::LockAlgorithm;
+
     use super::*;
     use crate::clocks::{BERKELEY, CRISTIAN, NTP};
     use crate::page_elections::{BULLY, CHANG_ROBERTS, RING, SPANNING_TREE};
     use crate::page_superpeers::SUPERPEERS;
-    use crate::textbooks::ALL;
+    use crate::textbooks;
 
     const OTHERS: [(&str, &str); 8] = [
         ("Bully", BULLY),
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn every_head_says_what_is_tolerated_and_what_links_must_be_like() {
-        let locks = ALL.map(|book| (book.name, book.text));
+        let locks = LockAlgorithm::ALL.map(textbooks::of).map(|book| (book.name, book.text));
         for (name, text) in locks.into_iter().chain(OTHERS) {
             let promises = Header::read(text).promises;
             for property in ["| tolerates |", "| links |"] {

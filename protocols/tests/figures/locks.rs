@@ -11,6 +11,7 @@ use conclave_protocols::mutex::superpeers::Superpeers;
 use conclave_protocols::mutex::token_ring::TokenRing;
 use conclave_protocols::mutex::voting::Voting;
 use conclave_protocols::mutex::{Carried, Mutex};
+use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::{MemberId, View, cost};
 
 use crate::measure::{Alone, Busy, Delay, EACH, Run, SECTION_IN_T, Section, UNIT, view};
@@ -92,16 +93,20 @@ pub(crate) const WEATHER: (u32, u64) = (16, 10);
 
 /// All of them.
 pub(crate) fn all() -> Vec<Lock> {
-    vec![
-        measure(&textbooks::CENTRAL, plainly::<Central>),
-        measure(&textbooks::TOKEN_RING, plainly::<TokenRing>),
-        measure(&textbooks::RAYMOND, plainly::<Raymond>),
-        measure(&textbooks::LAMPORT, plainly::<Lamport>),
-        measure(&textbooks::RICART_AGRAWALA, plainly::<RicartAgrawala>),
-        measure(&textbooks::MAEKAWA, in_grid),
-        measure(&textbooks::VOTING, plainly::<Voting>),
-        measure(&textbooks::SUPERPEERS, plainly::<Superpeers>),
-    ]
+    let measure = |algorithm| {
+        let book = textbooks::of(algorithm);
+        match algorithm {
+            LockAlgorithm::Central => measure(book, plainly::<Central>),
+            LockAlgorithm::TokenRing => measure(book, plainly::<TokenRing>),
+            LockAlgorithm::Raymond => measure(book, plainly::<Raymond>),
+            LockAlgorithm::Lamport => measure(book, plainly::<Lamport>),
+            LockAlgorithm::RicartAgrawala => measure(book, plainly::<RicartAgrawala>),
+            LockAlgorithm::Maekawa => measure(book, in_grid),
+            LockAlgorithm::Voting => measure(book, plainly::<Voting>),
+            LockAlgorithm::Superpeers => measure(book, plainly::<Superpeers>),
+        }
+    };
+    LockAlgorithm::ALL.map(measure).into()
 }
 
 /// How members of a view are made.

@@ -2,6 +2,7 @@
 
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::mutex::superpeers::Superpeers;
+use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::{MemberId, View, cost};
 
 use crate::measure::{Alone, Busy, T};
@@ -32,9 +33,19 @@ pub(crate) struct Book {
     pub(crate) statements: Statements,
 }
 
-/// All of them.
-pub(crate) const ALL: [&Book; 8] =
-    [&CENTRAL, &TOKEN_RING, &RAYMOND, &LAMPORT, &RICART_AGRAWALA, &MAEKAWA, &VOTING, &SUPERPEERS];
+/// What is stated about this one.
+pub(crate) fn of(algorithm: LockAlgorithm) -> &'static Book {
+    match algorithm {
+        LockAlgorithm::Central => &CENTRAL,
+        LockAlgorithm::TokenRing => &TOKEN_RING,
+        LockAlgorithm::Raymond => &RAYMOND,
+        LockAlgorithm::Lamport => &LAMPORT,
+        LockAlgorithm::RicartAgrawala => &RICART_AGRAWALA,
+        LockAlgorithm::Maekawa => &MAEKAWA,
+        LockAlgorithm::Voting => &VOTING,
+        LockAlgorithm::Superpeers => &SUPERPEERS,
+    }
+}
 
 /// The formulas in words.
 pub(crate) struct Statements {

@@ -1,6 +1,7 @@
 //! The closed list of what can go wrong, with the status of each.
 
 use axum::http::StatusCode;
+use conclave_protocols::by_variant;
 
 /// The types of problems. Programs branch on them, so that none is ever renamed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -81,72 +82,38 @@ pub struct Row {
 }
 
 impl ProblemType {
-    /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 29] = [
-        Self::Held,
-        Self::WaitTimeout,
-        Self::QueueFull,
-        Self::NoQuorum,
-        Self::GracePeriod,
-        Self::NotReady,
-        Self::Terminating,
-        Self::Lost,
-        Self::OtherMember,
-        Self::Released,
-        Self::ClaimReused,
-        Self::ClaimDiffers,
-        Self::NotHeld,
-        Self::NotLeader,
-        Self::NotAllowed,
-        Self::KindDiffers,
-        Self::TooManyClocks,
-        Self::ClockExhausted,
-        Self::VectorFull,
-        Self::StampAhead,
-        Self::TimeUnknown,
-        Self::Invalid,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::BodyTooLarge,
-        Self::UnsupportedMediaType,
-    ];
-
-    /// The table of types.
-    #[rustfmt::skip] // One type, one line.
-    pub fn row(self) -> Row {
-        match self {
-            Self::Held => soon(423, "held", "The lock is held by another"),
-            Self::WaitTimeout => soon(423, "wait-timeout", "What the call waited for had not come when its time was over"),
-            Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
-            Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
-            Self::GracePeriod => soon(503, "grace-period", "Nothing is granted yet: locks of before may be held"),
-            Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
-            Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
-            Self::Lost => never(410, "lost", "The claim held, and no longer does"),
-            Self::OtherMember => never(404, "other-member", "Another member made the claim, and only that member knows how it stands"),
-            Self::Released => never(410, "released", "The claim was released before"),
-            Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
-            Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),
-            Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
-            Self::NotLeader => never(409, "not-leader", "This member does not lead"),
-            Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
-            Self::KindDiffers => never(409, "kind-differs", "The clock of this name is of another kind"),
-            Self::TooManyClocks => never(429, "too-many-clocks", "The pod has as many clocks as it may have"),
-            Self::ClockExhausted => never(409, "clock-exhausted", "The clock has no later stamp to give"),
-            Self::VectorFull => never(409, "vector-full", "The vector has no room for the processes of the stamp"),
-            Self::StampAhead => soon(409, "stamp-ahead", "The stamp is later than any clock of the group can show"),
-            Self::TimeUnknown => soon(503, "time-unknown", "The group time is not known closely enough"),
-            Self::Invalid => never(400, "invalid", "The request is wrong"),
-            Self::Unauthorized => never(401, "unauthorized", "The request has no token that is known"),
-            Self::Forbidden => never(403, "forbidden", "The caller may not do this"),
-            Self::NotFound => never(404, "not-found", "There is no such thing"),
-            Self::MethodNotAllowed => never(405, "method-not-allowed", "The path does not know this method"),
-            Self::RequestTimeout => never(408, "request-timeout", "The body came too slowly"),
-            Self::BodyTooLarge => never(413, "body-too-large", "The body is too large"),
-            Self::UnsupportedMediaType => never(415, "unsupported-media-type", "The body is not JSON"),
+    by_variant! {
+        /// The table of types.
+        pub fn row -> Row {
+            Held => soon(423, "held", "The lock is held by another"),
+            WaitTimeout => soon(423, "wait-timeout", "What the call waited for had not come when its time was over"),
+            QueueFull => soon(429, "queue-full", "Too many wait already"),
+            NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
+            GracePeriod => soon(503, "grace-period", "Nothing is granted yet: locks of before may be held"),
+            NotReady => soon(503, "not-ready", "This member is in no group yet"),
+            Terminating => never(503, "terminating", "The sidecar is shutting down"),
+            Lost => never(410, "lost", "The claim held, and no longer does"),
+            OtherMember => never(404, "other-member", "Another member made the claim, and only that member knows how it stands"),
+            Released => never(410, "released", "The claim was released before"),
+            ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
+            ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),
+            NotHeld => soon(409, "not-held", "The claim does not hold yet"),
+            NotLeader => never(409, "not-leader", "This member does not lead"),
+            NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
+            KindDiffers => never(409, "kind-differs", "The clock of this name is of another kind"),
+            TooManyClocks => never(429, "too-many-clocks", "The pod has as many clocks as it may have"),
+            ClockExhausted => never(409, "clock-exhausted", "The clock has no later stamp to give"),
+            VectorFull => never(409, "vector-full", "The vector has no room for the processes of the stamp"),
+            StampAhead => soon(409, "stamp-ahead", "The stamp is later than any clock of the group can show"),
+            TimeUnknown => soon(503, "time-unknown", "The group time is not known closely enough"),
+            Invalid => never(400, "invalid", "The request is wrong"),
+            Unauthorized => never(401, "unauthorized", "The request has no token that is known"),
+            Forbidden => never(403, "forbidden", "The caller may not do this"),
+            NotFound => never(404, "not-found", "There is no such thing"),
+            MethodNotAllowed => never(405, "method-not-allowed", "The path does not know this method"),
+            RequestTimeout => never(408, "request-timeout", "The body came too slowly"),
+            BodyTooLarge => never(413, "body-too-large", "The body is too large"),
+            UnsupportedMediaType => never(415, "unsupported-media-type", "The body is not JSON"),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a caller may do.
 
+use conclave_protocols::by_variant;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
@@ -18,15 +19,12 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 3] = [Self::Use, Self::Inspect, Self::Admin];
-
-    /// Its name in a file of tokens.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Use => "use",
-            Self::Inspect => "inspect",
-            Self::Admin => "admin",
+    by_variant! {
+        /// Its name in a file of tokens.
+        pub fn name -> &'static str {
+            Use => "use",
+            Inspect => "inspect",
+            Admin => "admin",
         }
     }
 

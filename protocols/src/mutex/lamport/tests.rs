@@ -111,18 +111,6 @@ fn a_member_that_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
 }
 
 #[test]
-fn a_member_that_has_announced_a_later_stamp_need_not_acknowledge() {
-    let spare = || member(&Carried::default()).acknowledging(Acknowledgments::IfNeeded);
-    let mut me = spare().numbered_after(6);
-    feed(&mut me, Input::Command(Command::Enter));
-    assert_eq!(hear(&mut me, FIRST, Message::Request(time(6))), []);
-    assert_eq!(hear(&mut me, FIRST, Message::Request(time(7))), [], "the rank makes it later");
-    let answer = hear(&mut me, LAST, Message::Request(time(7)));
-    let message = Message::Acknowledgment(time(11));
-    assert_eq!(answer, [Effect::Send { to: LAST, message }], "that one is later than mine");
-}
-
-#[test]
 fn without_a_holder_the_first_that_waited_is_in_at_once() {
     let carried = Carried { holder: None, waiting: vec![ME, FIRST] };
     let mut out = Outbox::default();
