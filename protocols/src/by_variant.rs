@@ -23,7 +23,7 @@
 /// assert_eq!(Side::ALL.map(Side::name), ["left", "right"]);
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0004
 /// enum Side {
 ///     Left,
 ///     Right,

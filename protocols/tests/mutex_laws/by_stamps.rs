@@ -7,8 +7,8 @@
 //!
 //! An answer must name the request that it is for, so it has no room for the coordinator's clock. That clock, and
 //! those of the applications' own messages, goes with whatever carries the messages: [`Stamped::time`] with each that
-//! is sent, [`Stamped::witness`] for each that comes. Clocks that do not follow each other order nobody by who asked
-//! first, and still admit one at a time, and admit everybody. An older request that arrives when another is in the
+//! is sent, [`Stamped::witness`] for each that comes. Clocks that do not follow each other order nobody by the time of
+//! asking, and still admit one at a time, and admit everybody. An older request that arrives when another is in the
 //! critical section waits; stamps call nobody back.
 
 use std::collections::BTreeMap;
@@ -35,9 +35,10 @@ pub(crate) struct Stamped {
 /// Which of those that wait is admitted first.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Order {
-    /// Whose request came first to the coordinator.
+    /// The one whose request came first to the coordinator.
     Arrival,
-    /// Whose request has the lower number, which is the time of a logical clock; then whose rank is lower.
+    /// The one whose request has the lower number, which is the time of a logical clock; of equal ones, that of the
+    /// lower rank.
     Stamps,
 }
 
@@ -60,12 +61,12 @@ impl Stamped {
         }
     }
 
-    /// Who waits, at the coordinator.
+    /// The members that wait, at the coordinator.
     pub(crate) fn queue(&self) -> Vec<MemberId> {
         self.central.queue()
     }
 
-    /// Whose request the coordinator gets, and which.
+    /// The request that the coordinator gets with this, and its sender.
     fn request(&self, input: &InputOf<Self>) -> Option<(MemberId, RequestNumber)> {
         match input {
             Input::Command(Command::Enter) if self.phase() == Phase::Idle => {
