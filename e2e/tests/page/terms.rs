@@ -138,7 +138,8 @@ fn words_of(path: &Path) -> Result<BTreeSet<String>> {
         return Ok(words);
     }
     let text = fs::read_to_string(path)?;
-    for function in text.split("fn name(").skip(1) {
+    let is_name = |after: &&str| after.starts_with('(') || after.starts_with(" ->");
+    for function in text.split("fn name").skip(1).filter(is_name) {
         let (body, _) = function.split_once("\n    }\n").context("the end of a function")?;
         for arm in body.split("=> \"").skip(1) {
             words.extend(arm.split('"').next().map(str::to_owned));

@@ -131,7 +131,6 @@ export const KINDS = {
     "in_use": "“I am in the critical section, and shall not keep it afterwards.”",
     "acknowledgment": "“Your request is in my queue.”",
     "reply": "“Not before you, as far as I am concerned.”",
-    "denied": "“No, not yet.” To a member that does not want to wait.",
     "deny": "“Another has my vote.”",
     "locked": "“You have my vote.”",
     "failed": "“Another comes before you.”",
