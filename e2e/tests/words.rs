@@ -48,16 +48,6 @@ const TOGETHER: &[[&str; 2]] = &[
     ["word", "from"],
 ];
 
-/// What others work on now goes by an earlier name still.
-const EARLIER: &[(&str, &str)] = &[
-    ("protocols/src/mutex/central", "untold"),
-    ("protocols/tests/mutex_laws", "untold"),
-    ("sidecar/src/links", "nothing_is_passed_on_to_who_is_not_the_member_that_is_meant"),
-    ("sidecar/src/links", "who_is_a_gateway_by_now_is_reached_as_its_zone_was_before"),
-    ("sidecar/src/links", "who_reads_nothing_is_sent_no_more"),
-    ("sidecar/src/links", "who_says_nothing_for_long_is_passed_on_no_more"),
-];
-
 /// Where each file is read by users as a whole, or is text to them.
 const TEXTS: &[&str] = &[
     "docs",
@@ -96,25 +86,18 @@ const PRODUCT: &[&str] = &[
 #[test]
 fn identifiers_use_the_words_of_the_field() -> Result<()> {
     let mut found = BTreeSet::new();
-    let mut earlier = BTreeSet::new();
     let mut seen = 0;
     for file in files(CRATES, &["rs"])? {
         for identifier in identifiers(&code(&fs::read_to_string(&file)?)) {
             seen += 1;
             let parts = parts(identifier);
-            let named = EARLIER.iter().find(|(below, name)| {
-                *name == identifier && file.starts_with(cache::workspace().join(below))
-            });
-            if let Some(named) = named {
-                earlier.insert(*named);
-            } else if is_other_word(&parts) || is_bare_name(&parts) {
+            if is_other_word(&parts) || is_bare_name(&parts) {
                 found.insert(format!("{}: {identifier}", file.display()));
             }
         }
     }
     ensure!(seen > 100_000, "only {seen} identifiers are there");
     ensure!(found.is_empty(), "other words than the field's: {found:#?}");
-    ensure!(earlier.iter().eq(EARLIER), "of {EARLIER:#?} only {earlier:#?} are there");
     Ok(())
 }
 

@@ -184,10 +184,10 @@ fn unless_a_displaced_member_learns_of_it_all_may_wait() {
         move |me, view, carried: &Carried| Maekawa::with_quorums(me, view, carried, &quorums);
     let sections = || Sections::of([1, 1, 1, 0]);
     check(Lock::new(member.clone()).world(sections()));
-    let untold = Lock::new(move |me, view, carried: &Carried| {
+    let unnotified = Lock::new(move |me, view, carried: &Carried| {
         Flawed::<_, TellsOnlyTheLate>::around(member(me, view, carried))
     });
-    assert_breaks(untold.world(sections()), "a member that waits enters");
+    assert_breaks(unnotified.world(sections()), "a member that waits enters");
 }
 
 #[test]

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_for_long_is_passed_on_no_more() {
+    async fn a_peer_that_sends_nothing_for_long_is_passed_on_no_more() {
         let (mut says, mut near) = tokio::io::duplex(64);
         let (mut far, mut hears) = tokio::io::duplex(64);
         let passes = tokio::spawn(async move { pass(&mut near, &mut far).await });
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_nothing_is_sent_no_more() {
+    async fn a_peer_that_reads_nothing_is_sent_no_more() {
         let (mut says, mut near) = tokio::io::duplex(1024);
         let (mut far, _hears) = tokio::io::duplex(64);
         let begun = Instant::now();

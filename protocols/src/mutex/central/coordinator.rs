@@ -18,7 +18,7 @@ pub(super) struct Ledger {
     /// And is in the critical section indeed.
     pub(super) in_use: bool,
     /// Who does not know yet whether it has to wait.
-    pub(super) untold: BTreeSet<MemberId>,
+    pub(super) unanswered: BTreeSet<MemberId>,
 }
 
 impl Central {
@@ -63,7 +63,7 @@ impl Central {
         if self.ledger.in_section.is_none() {
             self.admit(out);
         } else if self.may_be_kept() && !self.ledger.in_use {
-            self.ledger.untold.insert(from);
+            self.ledger.unanswered.insert(from);
             self.recall(out);
         } else {
             self.answer(from, Message::Queued(number), out);
@@ -84,7 +84,7 @@ impl Central {
         self.ledger.in_section = Some((next, number));
         self.ledger.recalled = false;
         self.ledger.in_use = false;
-        self.ledger.untold.remove(&next);
+        self.ledger.unanswered.remove(&next);
         self.answer(next, Message::Grant(number), out);
         if self.may_be_kept() {
             self.recall(out);

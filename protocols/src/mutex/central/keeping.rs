@@ -52,8 +52,8 @@ impl Central {
     }
 
     pub(super) fn tell_all_to_wait(&mut self, out: &mut OutboxOf<Self>) {
-        let untold = std::mem::take(&mut self.ledger.untold);
-        let waiting = self.ledger.queue.iter().filter(|(member, _)| untold.contains(member));
+        let unanswered = std::mem::take(&mut self.ledger.unanswered);
+        let waiting = self.ledger.queue.iter().filter(|(member, _)| unanswered.contains(member));
         for (member, number) in waiting.copied().collect::<Vec<_>>() {
             self.answer(member, Message::Queued(number), out);
         }

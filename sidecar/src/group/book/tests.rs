@@ -432,3 +432,24 @@ fn a_renewal_moves_the_deadline_and_not_the_end_of_the_longest_hold() {
     let most = book.ask(end, ask(second * 3_600), &Policy::default()).expect("allowed").claim;
     assert_eq!(most.borrow().max_hold, Policy::default().locks[0].max_hold, "the policy's");
 }
+
+/// Found by reading: after a pause the claim was ended by its ttl before the member saw that its lease was over.
+#[test]
+fn after_a_pause_the_end_of_a_hold_is_what_came_first() {
+    let (mut book, lock) = (book(), name("a"));
+    let ttl = Some(Duration::from_secs(3));
+    let ask = Ask { wait: Wait::Forever, ttl, ..a_try(&lock) };
+    let claim = book.ask(LocalTime(1), ask, &Policy::default()).expect("allowed").claim;
+    enter(&mut book, &lock);
+    let (id, late) = (claim.borrow().id.clone(), LocalTime(5 * SECOND));
+    book.on_due(late, &lock, &id);
+    assert!(held(&claim).jeopardy, "that came first");
+    let (_, next) = book.timers.last().expect("another timer");
+    assert_eq!(
+        *next,
+        Some(LocalTime(2).after(Duration::from_secs(3))),
+        "the end of the lease fires before"
+    );
+    book.on_due(late, &lock, &id);
+    assert_eq!(claim.borrow().state, ClaimState::Lost(LostReason::TtlExpired));
+}

@@ -18,13 +18,14 @@ impl PodNode {
     ) {
         let now = at.now;
         match request {
-            // The caller hung up while it waited.
-            Request::Ask(_, reply) if reply.is_closed() => {}
             Request::Ask(ask, reply) => {
                 let is_named = ask.claim.is_some();
                 let asked = self.ask(now, ask);
-                // What it makes the member send is on its way before the caller is answered.
-                self.grant_intents(at, around);
+                // What it makes the member send is on its way before the caller is answered. A claim of a caller
+                // that has hung up is given up before it can be granted.
+                if !reply.is_closed() {
+                    self.grant_intents(at, around);
+                }
                 if let Err(Ok(unheard)) = reply.send(asked) {
                     self.give_up(now, &unheard, is_named);
                 }
@@ -38,6 +39,7 @@ impl PodNode {
                 self.grant_intents(at, around);
                 answered(reply, released);
             }
+            // The caller hung up while it waited.
             Request::Locks(_, reply) if reply.is_closed() => {}
             Request::Locks(which, reply) => answered(reply, self.locks(now, &which)),
             Request::Claims(reply) => answered(reply, self.book.claims(now)),

@@ -230,7 +230,7 @@ async fn a_gateway_says_why_it_passes_nothing_on() {
 /// A member may state any address as its own. What listens there is sent the beginning of a handshake, and nothing of what
 /// is to be passed on.
 #[tokio::test]
-async fn nothing_is_passed_on_to_who_is_not_the_member_that_is_meant() {
+async fn nothing_is_passed_on_to_a_process_that_is_not_the_member_that_is_meant() {
     let mut zones = Zones::new().await;
     let relay = Relay { by: None, to: zones.incarnation(LISTENER) };
     let service = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -62,7 +62,7 @@ async fn a_way_that_leads_nowhere_has_a_head_start_and_no_more() {
 
 /// It joined last, for instance. That it is a gateway opens no way to it.
 #[tokio::test]
-async fn who_is_a_gateway_by_now_is_reached_as_its_zone_was_before() {
+async fn a_member_that_is_a_gateway_by_now_is_reached_as_its_zone_was_before() {
     let mut zones = Zones::new().await;
     zones.parts(SPEAKER, FAR[0]);
     for one in [SPEAKER, NEAR[0], NEAR[1]] {
