@@ -149,6 +149,8 @@ pub struct Held {
     pub epoch: Epoch,
     /// Until when it is safe, by this member's own clock. It moves on with every renewal.
     pub safe_until: LocalTime,
+    /// Why it is lost then, if nothing moves that on.
+    pub ends_by: LostReason,
     /// When it was granted.
     pub since: LocalTime,
     /// Renewals stay away: still safe until `safe_until`.
@@ -251,6 +253,8 @@ pub struct Claim {
     pub asked: LocalTime,
     /// When it stopped waiting.
     pub settled: Option<LocalTime>,
+    /// When it ended.
+    pub ended: Option<LocalTime>,
     /// Who asked.
     pub owner: String,
     /// Its JSON.
@@ -276,6 +280,9 @@ pub enum AskError {
     /// The claim's name is taken by a claim that asked for something else.
     #[error("a claim of this name asked for something else before")]
     Differs,
+    /// The name is one that the sidecar draws, and it has drawn it for no claim of this lock that is known.
+    #[error("the sidecar draws names of this form itself, and knows no claim of this name")]
+    Drawn,
     /// A claim of this name has ended.
     #[error("a claim of this name has ended: {0:?}")]
     Ended(Box<Claim>),

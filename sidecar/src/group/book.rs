@@ -159,6 +159,10 @@ impl Book {
             if let Some(claim) = self.ended.find(&ask.lock, &id) {
                 return Err(AskError::Ended(Box::new(claim.clone())));
             }
+            // It may be the next that is drawn.
+            if id.maker() == Some(self.me) {
+                return Err(AskError::Drawn);
+            }
         }
         let line = self.locks.get(&ask.lock);
         if line.is_some_and(|line| line.waiting.len() >= LIMITS.0) {

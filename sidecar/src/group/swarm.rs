@@ -111,24 +111,45 @@ fn what_is_due_comes_before_what_has_arrived() {
     assert_eq!(world.seen.get("refused"), Some(&1));
 }
 
+/// The caller hangs up while its claim is made, or before, and then none is made. (What a client names it finds again,
+/// also if it holds.)
 #[test]
-fn a_claim_of_which_its_caller_never_heard_is_given_up() {
-    let mut world = World::new(1, Policy::default(), false);
-    world.join();
-    world.run_for(Duration::from_secs(20));
+fn a_claim_of_which_its_caller_never_heard_is_given_up_or_was_never_made() {
+    type Unheard = fn(Question) -> Call;
+    // A claim that is made is granted at once, and its token is gone.
+    let all: [(Unheard, &[bool], bool, u64); 3] = [
+        (Call::AskUnheard, &[false], true, 1),
+        (Call::AskTooLate, &[false, true], true, 0),
+        (Call::AskTooLate, &[false, true], false, 0),
+    ];
     let limits = Limits { wait: Some(Duration::from_secs(60)), max_hold: HOUR };
-    let holds = world.ask(0, "orders", false, limits, None);
-    world.run_for(Duration::from_secs(1));
-    for (number, named) in [(101, false), (102, true)] {
-        let lock = LockName::try_from("orders".to_owned()).expect("a good name");
-        let question = Question { number, lock, named, limits, ttl: None };
-        world.call(0, Call::AskUnheard(question));
+    for (call, are_named, is_free, passed) in all {
+        let mut world = World::new(1, Policy::default(), false);
+        world.join();
+        world.run_for(Duration::from_secs(20));
+        let first = world.ask(0, "orders", false, limits, None);
+        world.run_for(Duration::from_secs(1));
+        let before = world.claims[&first].token.expect("it holds");
+        if is_free {
+            world.release(first);
+            world.run_for(Duration::from_secs(1));
+        }
+        for (number, named) in (101..).zip(are_named) {
+            let lock = LockName::try_from("orders".to_owned()).expect("a good name");
+            let question = Question { number, lock, named: *named, limits, ttl: None };
+            world.call(0, call(question));
+            world.run_for(Duration::from_secs(1));
+        }
+        if !is_free {
+            world.release(first);
+            world.run_for(Duration::from_secs(1));
+        }
+        let tries = Limits { wait: Some(Duration::ZERO), ..limits };
+        let next = world.ask(0, "orders", true, tries, None);
+        world.run_for(Duration::from_secs(1));
+        assert_eq!(world.claims[&next].state, State::Held);
+        assert_eq!(world.claims[&next].token, Some(before + 1 + passed));
     }
-    world.release(holds);
-    world.run_for(Duration::from_secs(1));
-    let next = world.ask(0, "orders", true, Limits { wait: Some(Duration::ZERO), ..limits }, None);
-    world.run_for(Duration::from_secs(1));
-    assert_eq!(world.claims[&next].state, State::Held);
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);

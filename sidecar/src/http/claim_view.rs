@@ -227,7 +227,7 @@ impl ClaimView {
                 let most = held.since.after(claim.max_hold);
                 self.max_hold_left_ms = Some(millis(now.boottime.until(most)));
             }
-            ClaimState::Held(_) => self.show_lost(LostReason::LeaseExpired),
+            ClaimState::Held(held) => self.show_lost(held.ends_by),
             ClaimState::Released => self.state = StateName::Released,
             ClaimState::Lost(reason) => self.show_lost(*reason),
             ClaimState::Refused(refusal) => {

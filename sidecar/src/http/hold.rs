@@ -26,7 +26,8 @@ pub(super) struct Caller {
 /// What becomes of a claim whose caller hung up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OnHangUp {
-    /// Nobody knows its name: it is given back even if it holds.
+    /// Nobody knows its name, or a stream of its events was to be what it lasts by: it is given back even if it
+    /// holds.
     Release,
     /// The client named it, and finds it again by asking again: only a wait ends.
     Abandon,
@@ -41,11 +42,6 @@ impl Caller {
     /// Hands the claim over once the connection has taken the answer's body.
     pub(super) fn deliver(self, response: Response) -> Response {
         response.map(|body| Body::new(Delivery { body, caller: self }))
-    }
-
-    /// Gives the claim back when the stream of its events ends, whichever call named it.
-    pub(super) fn bind_to_connection(&mut self) {
-        self.on_hang_up = OnHangUp::Release;
     }
 }
 
@@ -68,8 +64,11 @@ impl Drop for Caller {
 }
 
 /// Asks for a claim. Whether its caller hangs up before or after the group has answered, it is given up.
-pub(super) async fn ask(group: Group, ask: Ask) -> Result<(Asked, Caller), AskError> {
-    let on_hang_up = if ask.claim.is_some() { OnHangUp::Abandon } else { OnHangUp::Release };
+pub(super) async fn ask(
+    group: Group,
+    ask: Ask,
+    on_hang_up: OnHangUp,
+) -> Result<(Asked, Caller), AskError> {
     let answer = group.begin_to_ask(ask).await?;
     let mut asking = Asking { group, answer, on_hang_up };
     let asked = (&mut asking.answer).await.unwrap_or(Err(AskError::Closed))?;

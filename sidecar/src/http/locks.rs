@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::answer::Json;
 use super::claim_view::ClaimView;
 use super::fields::{self, Fields};
-use super::hold::{self, Caller};
+use super::hold::{self, Caller, OnHangUp};
 use super::paths::{ClaimPath, LockPath};
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
@@ -146,11 +146,11 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
     }
     let tries = ask.wait == Wait::For(std::time::Duration::ZERO);
     let span = debug_span!(target: PATH, "ask", lock = ask.lock.as_str());
-    let (mut asked, mut caller) = hold::ask(api.group.clone(), ask).instrument(span).await?;
     let streams = watched::wants_events(headers);
-    if streams {
-        caller.bind_to_connection();
-    }
+    let is_found_again = ask.claim.is_some() && !streams;
+    let on_hang_up = if is_found_again { OnHangUp::Abandon } else { OnHangUp::Release };
+    let asking = hold::ask(api.group.clone(), ask, on_hang_up);
+    let (mut asked, caller) = asking.instrument(span).await?;
     // A stream that waits begins at once; one that only tries can still say no by its status.
     let waits = if streams { tries } else { asked.created && !responds_async(headers) };
     if waits {

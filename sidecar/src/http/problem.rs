@@ -99,7 +99,7 @@ impl Problem {
         match &claim.state {
             ClaimState::Waiting { .. } => None,
             ClaimState::Held(held) if now < held.safe_until => None,
-            ClaimState::Held(_) => Some(Self::lost(claim, LostReason::LeaseExpired)),
+            ClaimState::Held(held) => Some(Self::lost(claim, held.ends_by)),
             ClaimState::Released => {
                 Some(Self::new(ProblemType::Released, "released before").about(claim))
             }
@@ -165,6 +165,7 @@ impl From<AskError> for Problem {
             AskError::NotAllowed => ProblemType::NotAllowed,
             AskError::Differs => ProblemType::ClaimDiffers,
             AskError::Ended(claim) => return ended(claim),
+            AskError::Drawn => return Self::invalid("claim", DRAWN),
             AskError::Full { .. } => ProblemType::QueueFull,
             AskError::NotReady(_) => ProblemType::NotReady,
             AskError::Closed => ProblemType::Terminating,
@@ -266,11 +267,14 @@ fn ended(claim: &Claim) -> Problem {
         ClaimState::Lost(reason) => Problem::lost(claim, *reason),
         ClaimState::Released => Problem::new(ProblemType::Released, "released before").about(claim),
         // The group task says that it has ended: its time is over.
-        ClaimState::Waiting { .. } | ClaimState::Held(_) => {
-            Problem::lost(claim, LostReason::LeaseExpired)
-        }
+        ClaimState::Held(held) => Problem::lost(claim, held.ends_by),
+        ClaimState::Waiting { .. } => Problem::lost(claim, LostReason::LeaseExpired),
     }
 }
+
+/// What the name of a claim is to be that is made under it.
+const DRAWN: &str =
+    "a name of your own: this is one that the sidecar draws, and it knows no claim of this name";
 
 fn lost_detail(reason: LostReason) -> &'static str {
     match reason {

@@ -280,9 +280,13 @@ impl Outbound {
                     Err(error) => return End::Broken(error),
                 },
                 () = sleep.until(silent) => {
-                    let is_idle = self.kept.is_empty();
-                    let error = io::ErrorKind::TimedOut.into();
-                    return if is_idle { End::Final } else { End::Broken(error) };
+                    if !self.kept.is_empty() {
+                        return End::Broken(io::ErrorKind::TimedOut.into());
+                    }
+                    // What is sent at this very moment must not end with the link.
+                    if self.queue.is_empty() {
+                        return End::Final;
+                    }
                 }
                 over = &mut over => {
                     self.greets |= over.greets;

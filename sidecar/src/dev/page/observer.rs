@@ -95,8 +95,8 @@ impl Shared {
         for claim in known.drain(..) {
             let (id, is_fresh_loss) = {
                 let claim = claim.borrow();
-                let ended = claim.settled.is_some_and(|settled| settled.until(now) < SHOWN_LOST);
-                (claim.id.clone(), ended && matches!(claim.state, ClaimState::Lost(_)))
+                let of_late = claim.ended.is_some_and(|ended| ended.until(now) < SHOWN_LOST);
+                (claim.id.clone(), of_late && matches!(claim.state, ClaimState::Lost(_)))
             };
             if is_fresh_loss && open.iter().all(|other| other.borrow().id != id) {
                 open.push(claim);

@@ -103,7 +103,7 @@ export const KINDS = {
     "Lamport": "Everybody has the whole queue, in the order of Lamport's time stamps (Lamport 1978).",
     "RicartAgrawala": "Ask everybody; a member replies when it does not come before you (Ricart and Agrawala 1981).",
     "Maekawa": "Ask a quorum for its votes. Any two quorums share a member, and that one has one vote (Maekawa 1985).",
-    "Voting": "Ask everybody for a vote; a majority of votes enters (Lin 2004).",
+    "Voting": "Ask a majority for their votes; if all of them grant, it enters, and else it tries again (Lin 2004).",
     "Superpeers": "Some members coordinate, each what one prefix of the locks' names falls to. Three messages for an entry, as with Central (Tanenbaum and van Steen 2007).",
     "Berkeley": "The leader asks all for their time, averages, and sends each its correction (Gusella and Zatti 1989).",
     "Cristian": "Each member asks the leader for its time, again while the answer takes long (Cristian 1989).",

@@ -24,8 +24,8 @@ impl Book {
         if let Some(entry) = self.holding(lock).filter(|entry| entry.id() == id) {
             entry.bring_up_to_date(now, lease);
             // A deadline that has passed is final, though its timer may not have fired yet.
-            let (state, end) = if entry.safe_until() <= now {
-                let reason = LostReason::LeaseExpired;
+            let (until, reason) = entry.end_of_hold();
+            let (state, end) = if until <= now {
                 (ClaimState::Lost(reason), HoldEnd::Lost(reason))
             } else {
                 (ClaimState::Released, HoldEnd::Released)

@@ -70,6 +70,7 @@ impl ClaimEntry {
             state: ClaimState::Waiting { holder: None, heard: false },
             asked: now,
             settled: None,
+            ended: None,
             owner: ask.owner.clone().unwrap_or_else(|| pod.to_owned()),
             metadata: ask.metadata.clone(),
             ttl: ask.ttl,
@@ -203,17 +204,22 @@ impl ClaimEntry {
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
         self.max_hold_until = Some(now.after(self.max_hold));
         self.endangered = Some(now.after(JEOPARDY));
-        let safe_until = self.safe_until();
+        let (safe_until, ends_by) = self.end_of_hold();
         self.claim.send_modify(|claim| {
-            claim.state = ClaimState::Held(Held { safe_until, ..held.clone() });
+            claim.state = ClaimState::Held(Held { safe_until, ends_by, ..held.clone() });
             claim.settled = Some(now);
             claim.index += 1;
         });
     }
 
-    pub(super) fn safe_until(&self) -> LocalTime {
-        let ends = [self.ttl_until, self.max_hold_until, Some(self.term.until())];
-        ends.into_iter().flatten().min().unwrap_or_default()
+    /// When its hold ends unless something moves that on, and by what: of two at once, by what the application
+    /// has in its hand.
+    pub(super) fn end_of_hold(&self) -> (LocalTime, LostReason) {
+        let ends =
+            [(self.ttl_until, LostReason::TtlExpired), (self.max_hold_until, LostReason::MaxHold)];
+        let lease = (self.term.until(), LostReason::LeaseExpired);
+        let others = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
+        others.chain([lease]).min_by_key(|(at, _)| *at).unwrap_or(lease)
     }
 
     /// Whether somebody would notice a change of it.
@@ -245,12 +251,13 @@ impl ClaimEntry {
             self.term.renew(last.lease);
             self.extended = self.extended.max(last.at);
         }
-        let (safe_until, jeopardy) = (self.safe_until(), self.extended.after(JEOPARDY) <= now);
+        let (safe_until, ends_by) = self.end_of_hold();
+        let jeopardy = self.extended.after(JEOPARDY) <= now;
         self.claim.send_if_modified(|claim| {
             let ClaimState::Held(held) = &mut claim.state else { return false };
             let changed = held.jeopardy != jeopardy;
             let moved = held.safe_until != safe_until;
-            (held.safe_until, held.jeopardy) = (safe_until, jeopardy);
+            (held.safe_until, held.ends_by, held.jeopardy) = (safe_until, ends_by, jeopardy);
             claim.index += u64::from(changed);
             changed || moved
         });
@@ -285,11 +292,11 @@ impl ClaimEntry {
         }
         self.ttl = ttl.or(self.ttl);
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
-        let (safe_until, ttl) = (self.safe_until(), self.ttl);
+        let ((safe_until, ends_by), ttl) = (self.end_of_hold(), self.ttl);
         self.claim.send_modify(|claim| {
             claim.ttl = ttl;
             if let ClaimState::Held(held) = &mut claim.state {
-                held.safe_until = safe_until;
+                (held.safe_until, held.ends_by) = (safe_until, ends_by);
             }
         });
         Ok(self.claim.borrow().clone())
@@ -300,6 +307,7 @@ impl ClaimEntry {
         self.claim.send_modify(|claim| {
             claim.state = state;
             claim.settled.get_or_insert(now);
+            claim.ended = Some(now);
             claim.index += 1;
         });
         self.claim.borrow().clone()

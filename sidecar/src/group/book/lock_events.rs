@@ -30,6 +30,7 @@ impl Book {
                     token,
                     epoch,
                     safe_until: term.until(),
+                    ends_by: LostReason::LeaseExpired,
                     since: now,
                     jeopardy: false,
                     contended: false,

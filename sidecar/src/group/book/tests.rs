@@ -255,6 +255,7 @@ fn a_lease_extends_the_claims_that_are_watched_and_the_others_when_they_are_look
     book.extend_all(now, lease(1, 11));
     assert!(watched.has_changed().expect("it goes on"));
     assert_eq!(held(&watched).safe_until, LocalTime(11 * SECOND));
+    assert_eq!(held(&watched).ends_by, LostReason::LeaseExpired);
     book.timers.clear();
     book.extend_all(LocalTime(3 * SECOND), lease(2, 12));
     let timers: Vec<_> = book.timers.iter().map(|((lock, _), _)| lock.clone()).collect();
@@ -425,6 +426,8 @@ fn a_renewal_moves_the_deadline_and_not_the_end_of_the_longest_hold() {
         let ClaimState::Held(held) = renewed.state else { panic!("{:?}", renewed.state) };
         assert_eq!((held.since, renewed.max_hold), (since, second * 60));
         assert_eq!(held.safe_until, now.after(second * 10).min(end));
+        let by = if held.safe_until < end { LostReason::TtlExpired } else { LostReason::MaxHold };
+        assert_eq!(held.ends_by, by);
         assert_eq!(due(&mut book), Some(held.safe_until));
     }
     book.on_due(end, &lock, &id);
@@ -452,4 +455,22 @@ fn after_a_pause_the_end_of_a_hold_is_what_came_first() {
     );
     book.on_due(late, &lock, &id);
     assert_eq!(claim.borrow().state, ClaimState::Lost(LostReason::TtlExpired));
+}
+
+/// Found by reading: the next name that was drawn was one that a client had taken, and the timer of one claim ended
+/// the other.
+#[test]
+fn a_client_makes_no_claim_under_a_name_that_is_drawn() {
+    let (mut book, lock) = (book(), name("a"));
+    let drawn = ask(&mut book, &lock).expect("allowed");
+    let next = drawn.as_str().strip_suffix('1').map(|maker| format!("{maker}2"));
+    let next = next.and_then(|id| ClaimId::try_from(id).ok()).expect("the first is number 1");
+    let mut put = |id: &ClaimId| {
+        let ask = Ask { claim: Some(id.clone()), wait: Wait::Forever, ..a_try(&lock) };
+        book.ask(LocalTime(1), ask, &Policy::default())
+    };
+    assert!(matches!(put(&drawn), Err(AskError::Differs)), "that is there, and has no such name");
+    assert!(matches!(put(&next), Err(AskError::Drawn)));
+    let of_another = Incarnation { pod: PodUid(2), run: 1 };
+    assert!(put(&ClaimId::draw(of_another.into(), 2)).is_ok(), "none that this process draws");
 }

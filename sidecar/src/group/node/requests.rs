@@ -18,14 +18,13 @@ impl PodNode {
     ) {
         let now = at.now;
         match request {
+            // The caller has hung up: it may ask once more under the same name.
+            Request::Ask(_, reply) if reply.is_closed() => {}
             Request::Ask(ask, reply) => {
                 let is_named = ask.claim.is_some();
                 let asked = self.ask(now, ask);
-                // What it makes the member send is on its way before the caller is answered. A claim of a caller
-                // that has hung up is given up before it can be granted.
-                if !reply.is_closed() {
-                    self.grant_intents(at, around);
-                }
+                // What it makes the member send is on its way before the caller is answered.
+                self.grant_intents(at, around);
                 if let Err(Ok(unheard)) = reply.send(asked) {
                     self.give_up(now, &unheard, is_named);
                 }

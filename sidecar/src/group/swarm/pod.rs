@@ -22,7 +22,7 @@ use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
 use crate::group::node::{Arrival, Ending, Moment, PodNode, Relations, Surroundings};
-use crate::group::{ElectionError, ElectionRequest, Request};
+use crate::group::{Answer, ElectionError, ElectionRequest, Request};
 use crate::lease::Order;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -39,7 +39,9 @@ pub(super) enum Place {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Call {
     Ask(Question),
-    /// The same, and the caller hangs up before it is answered.
+    /// The same, and the caller has hung up by then.
+    AskTooLate(Question),
+    /// The same, and the caller hangs up while the node carries it out.
     AskUnheard(Question),
     Renew(Number),
     Release(Number),
@@ -170,6 +172,8 @@ struct Around {
     /// What was reported to applications about this member's leadership.
     notified: Notified,
     is_new: bool,
+    /// The caller hangs up as soon as the member does something.
+    hangs_up: Option<Answer>,
     out: Out,
 }
 
@@ -235,6 +239,7 @@ impl Pod {
             leads: false,
             notified: Notified::default(),
             is_new: false,
+            hangs_up: None,
             out: Out::default(),
         };
         Self { node, around, open: BTreeMap::new(), ids: BTreeMap::new(), gone: false }
@@ -284,9 +289,15 @@ impl Pod {
     fn call(&mut self, now: LocalTime, call: Call) {
         match call {
             Call::Ask(question) => self.ask(now, question.number, question.ask()),
-            Call::AskUnheard(question) => {
+            Call::AskTooLate(question) => {
                 let (reply, _) = oneshot::channel();
                 self.handle(now, Arrival::Request(Request::Ask(question.ask(), reply)));
+            }
+            Call::AskUnheard(question) => {
+                let (reply, answer) = oneshot::channel();
+                self.around.hangs_up = Some(answer);
+                self.handle(now, Arrival::Request(Request::Ask(question.ask(), reply)));
+                assert!(self.around.hangs_up.is_none(), "the member was to do something");
             }
             Call::Renew(number) => {
                 let Some((lock, id)) = self.ids.get(&number).cloned() else { return };
@@ -380,6 +391,7 @@ impl Surroundings for Around {
         input: InputOf<Member>,
         out: &mut OutboxOf<Member>,
     ) {
+        self.hangs_up = None;
         self.watch.handle(member, now, input, out);
     }
 

@@ -17,7 +17,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
+use crate::claims::{
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, LostReason,
+};
 use crate::clocks::SharedClocks;
 use crate::group::{
     Asked, Believers, CandidacyState, Election, ElectionCost, ElectionRequest, Group, LastElection,
@@ -251,6 +253,7 @@ pub(crate) fn claim(state: ClaimState) -> Claim {
         state,
         asked: now,
         settled,
+        ended: None,
         owner: "shop-0".to_owned(),
         metadata: Some(r#"{"job":"reindex"}"#.to_owned().into()),
         ttl: None,
@@ -282,6 +285,7 @@ pub(crate) fn hold() -> Held {
         token: FencingToken::before(Epoch(12)).successor(Epoch(12)),
         epoch: Epoch(12),
         safe_until: now.after(Duration::from_secs(10)),
+        ends_by: LostReason::LeaseExpired,
         since: now,
         jeopardy: false,
         contended: false,

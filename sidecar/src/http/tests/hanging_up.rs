@@ -5,9 +5,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 use super::double::*;
-use crate::claims::{Ask, Wait};
+use crate::claims::{Ask, Claim, Wait};
 use crate::group::{ElectionRequest, Keepalive, Request, Stood};
 use crate::http::{Listeners, hold, serve};
 
@@ -90,20 +91,42 @@ async fn hanging_up_at_the_moment_of_the_answer_gives_the_claim_up() {
     let lock = LockName::try_from("orders".to_owned()).expect("a good name");
     let (wait, max_hold) = (Wait::Forever, None);
     let ask = Ask { lock, claim: None, owner: None, metadata: None, wait, ttl: None, max_hold };
-    let mut asking = Box::pin(hold::ask(group, ask));
-    let asked = async {
-        let (_, reply) = double.next_ask().await;
-        let (sender, claim) = watch::channel(claim(held()));
-        reply.send(Ok(crate::group::Asked { created: true, claim })).expect("somebody asks");
-        sender
-    };
+    let mut asking = Box::pin(hold::ask(group, ask, hold::OnHangUp::Release));
     let _sender = tokio::select! {
         biased;
         _ = asking.as_mut() => panic!("it is not answered yet"),
-        sender = asked => sender,
+        sender = grant(&mut double) => sender,
     };
     drop(asking);
     assert_eq!(double.next_release().await.1.as_str(), "1f-1");
+}
+
+async fn grant(double: &mut Double) -> watch::Sender<Claim> {
+    let (_, reply) = double.next_ask().await;
+    let (sender, claim) = watch::channel(claim(held()));
+    reply.send(Ok(crate::group::Asked { created: true, claim })).expect("somebody asks");
+    sender
+}
+
+/// Found by reading: a stream of a named claim whose caller hung up just then left it held until its `max_hold`.
+#[tokio::test]
+async fn what_a_stream_is_granted_at_the_moment_it_ends_is_given_back_also_if_it_is_named() {
+    let streams: &[&str] = &["Accept: text/event-stream", "Content-Length: 0"];
+    for (headers, gives_back) in [(streams, true), (&streams[1..], false)] {
+        let mut double = Double::new();
+        let router = double.router();
+        let put = request("PUT /v1/locks/orders/claims/mine?wait=forever", headers, "");
+        let mut call = Box::pin(router.oneshot(put));
+        let _sender = tokio::select! {
+            biased;
+            _ = call.as_mut() => panic!("it is not answered yet"),
+            sender = grant(&mut double) => sender,
+        };
+        drop(call);
+        let request = double.next().await;
+        assert_eq!(matches!(request, Request::Release(..)), gives_back, "{request:?}");
+        assert_eq!(matches!(request, Request::Abandon(..)), !gives_back, "{request:?}");
+    }
 }
 
 #[tokio::test]
@@ -141,7 +164,7 @@ async fn a_grant_whose_answer_nobody_takes_is_given_back() {
     let mut double = Double::new();
     let router = double.router();
     let request = request("POST /v1/locks/orders", &[], "");
-    let call = tokio::spawn(tower::ServiceExt::oneshot(router, request));
+    let call = tokio::spawn(router.oneshot(request));
     let _claim = double.accept(held()).await;
     let response = call.await.unwrap().unwrap();
     assert_eq!(response.status().as_u16(), 201);

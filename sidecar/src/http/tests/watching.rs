@@ -121,10 +121,10 @@ async fn a_stream_says_lost_when_the_hold_runs_out_unrenewed() {
     events.expect("held").await;
     claim.send_modify(|claim| {
         let safe_until = double_now().after(Duration::from_millis(600));
-        claim.state = ClaimState::Held(Held { safe_until, ..hold() });
+        claim.state = ClaimState::Held(Held { safe_until, ends_by: LostReason::MaxHold, ..hold() });
     });
     events.expect("safe").await;
-    assert_eq!(events.expect("lost").await["reason"], "lease-expired");
+    assert_eq!(events.expect("lost").await["reason"], "max-hold", "what ends it last");
     assert!(safe_until < double_now());
     assert_eq!(events.next().await, None);
 }

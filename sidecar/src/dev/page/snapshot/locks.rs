@@ -37,7 +37,7 @@ fn view(claim: &Claim, member: u16, now: LocalTime) -> Option<ClaimView> {
             ("expired", held.token, held.safe_until, None)
         }
         ClaimState::Held(held) => ("held", held.token, held.since, None),
-        ClaimState::Lost(reason) => ("lost", None, claim.settled?, Some(reason.name())),
+        ClaimState::Lost(reason) => ("lost", None, claim.ended?, Some(reason.name())),
         ClaimState::Released | ClaimState::Refused(_) => return None,
     };
     Some(ClaimView {
