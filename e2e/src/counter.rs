@@ -15,8 +15,7 @@ pub struct Counter<'a> {
     address: String,
 }
 
-/// How a client counts: a script for `bash`, of which the first argument is the address of the counter
-/// and the second how often.
+/// How a client counts: the rest of a script for `bash`, of which the second argument is how often.
 pub type Script = &'static str;
 
 impl<'a> Counter<'a> {
@@ -35,14 +34,14 @@ impl<'a> Counter<'a> {
     /// Lets two clients in each of these pods count, each so often, from zero. What the counter shows
     /// in the end.
     pub fn count(&self, pods: &[Pod], script: Script, each: u64) -> Result<u64> {
-        self.redis(&pods[0], &["set", "n", "0"])?;
-        let each = each.to_string();
+        self.set(&pods[0], 0)?;
+        let (script, each) = (format!("{CALLS}{script}"), each.to_string());
         thread::scope(|scope| {
             let clients: Vec<_> = pods
                 .iter()
                 .flat_map(|pod| [pod, pod])
                 .map(|pod| {
-                    let command = ["bash", "-c", script, "count", &self.address, &each];
+                    let command = ["bash", "-c", &script, "count", &self.address, &each];
                     scope.spawn(move || self.group.namespace.exec(&pod.name, APPLICATION, &command))
                 })
                 .collect();
@@ -51,7 +50,17 @@ impl<'a> Counter<'a> {
             }
             Ok::<_, anyhow::Error>(())
         })?;
-        Ok(self.redis(&pods[0], &["get", "n"])?.trim().parse()?)
+        self.shows(&pods[0])
+    }
+
+    /// Sets it from this pod.
+    pub fn set(&self, pod: &Pod, n: u64) -> Result<()> {
+        self.redis(pod, &["set", "n", &n.to_string()]).map(drop)
+    }
+
+    /// What it shows to this pod.
+    pub fn shows(&self, pod: &Pod) -> Result<u64> {
+        Ok(self.redis(pod, &["get", "n"])?.trim().parse()?)
     }
 
     fn redis(&self, pod: &Pod, command: &[&str]) -> Result<String> {
@@ -60,37 +69,55 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// How scripts speak to the counter and to the sidecar, in `bash` alone: to begin a program for each call costs far more than
+/// the call. `call METHOD PATH` leaves the `location` and the `deadline` of the answer, and `get` the number `n`.
+const CALLS: &str = r#"
+set -e
+exec 4<>"/dev/tcp/$1/6379"
+answered() { read -r -t 60 -u 4 answer; answer=${answer%$'\r'}; }
+get() { printf 'get n\r\n' >&4; answered; answered; n=$answer; }
+set_to() { printf 'set n %s\r\n' "$1" >&4; answered; [ "$answer" = +OK ]; }
+call() {
+  location= deadline=
+  {
+    printf '%s %s HTTP/1.1\r\nHost: localhost:7070\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' "$1" "$2" >&3
+    while read -r -t 90 -u 3 name value; do
+      case ${name,,} in
+        location:) location=${value%$'\r'} ;;
+        conclave-safe-until-boottime-ns:) deadline=${value%$'\r'} ;;
+        $'\r') break ;;
+      esac
+    done
+  } 3<>/dev/tcp/localhost/7070
+}
+"#;
+
 /// Under the lock `counter`, and only until its deadline: what has not been written by then is begun anew.
 /// A claim that cannot be had or given back since its sidecar is away is asked for again, or gone with the
 /// sidecar. `/proc/uptime` has `CLOCK_BOOTTIME` in hundredths of a second, rounded down; a writer
 /// leaves itself a tenth of a second.
 pub const LOCKED: Script = r#"
-set -e
 for i in $(seq "$2"); do
   written=
   until [ -n "$written" ]; do
-    grant=$(curl -fsS -o /dev/null -D - -X POST 'http://localhost:7070/v1/locks/counter?wait=60s' |
-      tr -d '\r') || true
-    location=$(sed -n 's/^location: //Ip' <<< "$grant")
-    deadline=$(sed -n 's/^conclave-safe-until-boottime-ns: //Ip' <<< "$grant")
-    [ -n "$location" ] || { sleep 0.1; continue; }
-    n=$(redis-cli -h "$1" get n)
+    call POST '/v1/locks/counter?wait=60s' || true
+    [ -n "$deadline" ] || { sleep 0.1; continue; }
+    get
     read -r uptime _ < /proc/uptime
     if [ $((${uptime/./}0000000 + 100000000)) -lt "$deadline" ]; then
-      redis-cli -h "$1" set n $((n + 1)) > /dev/null
+      set_to $((n + 1))
       written=yes
     fi
-    curl -fsS -X DELETE "http://localhost:7070$location" || true
+    call DELETE "$location" || true
   done
 done
 "#;
 
 /// Without a lock.
 pub const FREELY: Script = r#"
-set -e
 for i in $(seq "$2"); do
-  n=$(redis-cli -h "$1" get n)
-  redis-cli -h "$1" set n $((n + 1)) > /dev/null
+  get
+  set_to $((n + 1))
 done
 "#;
 

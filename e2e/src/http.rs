@@ -63,10 +63,22 @@ impl Http {
 
     /// One call with a body of JSON, unless it is empty.
     pub fn call_with(&mut self, method: &str, path: &str, body: &str) -> Result<Reply> {
+        self.call_as(method, path, &[], body)
+    }
+
+    /// The same with further headers.
+    pub fn call_as(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> Result<Reply> {
         let (host, length) = (&self.host, body.len());
         let content = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let headers: String = headers.iter().map(|header| [header, "\r\n"].concat()).collect();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{content}Content-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}{content}Content-Length: {length}\r\n\r\n{body}"
         );
         self.stream.get_mut().write_all(request.as_bytes())?;
         let status = self.line()?;

@@ -1,6 +1,7 @@
 //! The product on the cluster, as a user has it: the chart installed, a group, pods with the
-//! sidecar, and `curl` in the application's container.
+//! sidecar, and calls from the application's container.
 
+mod calls;
 mod witness;
 
 use std::path::PathBuf;
@@ -96,7 +97,7 @@ pub struct Answer {
     pub status: u16,
     /// The body; null if it is no JSON.
     pub body: Value,
-    /// How long `curl` waited for it.
+    /// How long the application waited for it.
     pub took: Duration,
 }
 
@@ -247,40 +248,6 @@ impl<'a> Group<'a> {
         self.namespace.pods(SELECTOR)
     }
 
-    /// `curl` in the application's container of a pod.
-    pub fn curl(&self, pod: &Pod, arguments: &[&str], path: &str) -> Result<Answer> {
-        let url = format!("http://localhost:7070{path}");
-        let curl =
-            ["curl", "--silent", "--show-error", "--write-out", "\n%{http_code} %{time_total}"];
-        let command = [&curl[..], arguments, &[&url]].concat();
-        let text = self.namespace.exec(&pod.name, APPLICATION, &command)?;
-        let text = text.trim_end();
-        let (body, written) = text.rsplit_once('\n').unwrap_or(("", text));
-        let (status, took) = written.split_once(' ').unwrap_or((written, ""));
-        let took: f64 = took.parse().with_context(|| format!("no time in {text:?}"))?;
-        Ok(Answer {
-            status: status.parse().with_context(|| format!("no status in {text:?}"))?,
-            body: serde_json::from_str(body).unwrap_or(Value::Null),
-            took: Duration::from_secs_f64(took),
-        })
-    }
-
-    /// GET.
-    pub fn get(&self, pod: &Pod, path: &str) -> Result<Answer> {
-        self.curl(pod, &[], path)
-    }
-
-    /// The metrics of a pod's sidecar.
-    pub fn metrics(&self, pod: &Pod) -> Result<String> {
-        let curl = ["curl", "--silent", "--show-error", "--fail", "http://localhost:7072/metrics"];
-        self.namespace.exec(&pod.name, APPLICATION, &curl)
-    }
-
-    /// POST without a body.
-    pub fn post(&self, pod: &Pod, path: &str) -> Result<Answer> {
-        self.curl(pod, &["--request", "POST"], path)
-    }
-
     /// Takes a lock, waiting for it.
     pub fn lock(&self, pod: &Pod, lock: &str, wait: &str) -> Result<Answer> {
         let claim = self.witness.asks(lock);
@@ -295,8 +262,7 @@ impl<'a> Group<'a> {
     pub fn line_up(&self, pod: &Pod, lock: &str, claim: &str) -> Result<Answer> {
         self.witness.knows(claim, self.witness.asks(lock));
         let path = format!("/v1/locks/{lock}/claims/{claim}?wait=forever");
-        let arguments = ["--request", "PUT", "--header", "Prefer: respond-async"];
-        let answer = self.curl(pod, &arguments, &path)?;
+        let answer = self.call_with(pod, "PUT", &path, &["Prefer: respond-async"], "")?;
         ensure!(matches!(answer.status, 201 | 202), "{} cannot wait: {answer:?}", pod.name);
         Ok(answer)
     }
@@ -313,7 +279,7 @@ impl<'a> Group<'a> {
     pub fn unlock(&self, pod: &Pod, grant: &Answer) -> Result<()> {
         let path = claim_path(grant)?;
         self.witness.gives_back(grant)?;
-        let answer = self.curl(pod, &["--request", "DELETE"], &path)?;
+        let answer = self.call(pod, "DELETE", &path)?;
         ensure!(answer.status == 204, "{} could not release: {answer:?}", pod.name);
         Ok(())
     }
@@ -416,5 +382,5 @@ spec:
       - name: application
         image: IMAGE
         imagePullPolicy: IfNotPresent
-        command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+        command: [bash, -c, 'trap exit TERM; sleep infinity & wait']
 ";

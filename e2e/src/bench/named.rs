@@ -84,7 +84,7 @@ fn lose_leaders(
 
 fn stand(group: &Group<'_>, pod: &Pod) -> Result<()> {
     let path = format!("/v1/elections/{NAME}/candidacy");
-    let answer = group.curl(pod, &["--request", "PUT"], &path)?;
+    let answer = group.call(pod, "PUT", &path)?;
     ensure!((200..300).contains(&answer.status), "{answer:?}");
     Ok(())
 }

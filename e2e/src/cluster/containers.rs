@@ -37,14 +37,23 @@ impl Cluster {
 
     /// The process that holds the pod's sandbox open.
     pub(super) fn sandbox(&self, pod: &Pod) -> Result<Process> {
-        let filter = format!(
-            "labels.\"io.kubernetes.pod.uid\"=={},labels.\"io.cri-containerd.kind\"==sandbox",
-            pod.uid
-        );
+        let running = self.labelled(pod, "io.cri-containerd.kind", "sandbox")?;
+        running.with_context(|| format!("the pod {} has no running sandbox", pod.name))
+    }
+
+    /// The first process of a container as it runs now.
+    pub(super) fn running(&self, pod: &Pod, container: &str) -> Result<Process> {
+        let running = self.labelled(pod, "io.kubernetes.container.name", container)?;
+        running.with_context(|| format!("the container {container} of {} does not run", pod.name))
+    }
+
+    /// The first process of a running container of the pod with this label.
+    fn labelled(&self, pod: &Pod, label: &str, value: &str) -> Result<Option<Process>> {
+        let filter =
+            format!("labels.\"io.kubernetes.pod.uid\"=={},labels.\"{label}\"=={value}", pod.uid);
         let list = ["containers", "list", "--quiet", &filter];
         let ids = command::output(ctr(self.harness()?, Node::named(&pod.node)?).args(list))?;
-        let running = ids.lines().find_map(|id| self.process_of(pod, id).ok());
-        running.with_context(|| format!("the pod {} has no running sandbox", pod.name))
+        Ok(ids.lines().find_map(|id| self.process_of(pod, id).ok()))
     }
 
     fn process_of(&self, pod: &Pod, id: &str) -> Result<Process> {

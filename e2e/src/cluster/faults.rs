@@ -58,6 +58,13 @@ impl Cluster {
         Ok(PodNetwork(File::open(path)?))
     }
 
+    /// The same, of one of its containers, which runs: as the pod was known to have it, or as it was started again since.
+    pub fn network_of_container(&self, pod: &Pod, container: &str) -> Result<PodNetwork> {
+        let process = self.process(pod, container).or_else(|_| self.running(pod, container))?;
+        let path = format!("/proc/{}/ns/net", process.pid());
+        Ok(PodNetwork(File::open(path)?))
+    }
+
     fn set_rules(&self, pod: &Pod, cut: Cut, verdict: &str, others: &[IpAddr]) -> Result<()> {
         self.nft(pod, &rules(Node::named(&pod.node)?, cut, verdict, others))
     }

@@ -89,8 +89,7 @@ fn an_application_whose_container_is_killed_leads_no_more() -> Result<()> {
                 leader.name
             );
             ensure!(second > first, "{first}, then {second}");
-            let shown = group.get(&next, &path("reports"))?;
-            ensure!(shown.number("candidates")? == 2, "{shown:?}");
+            stand_in_all(group, &next, 2)?;
             // Its next process stands anew, and follows.
             wait::until("the next process", SOON, || {
                 ensure!(
@@ -101,9 +100,16 @@ fn an_application_whose_container_is_killed_leads_no_more() -> Result<()> {
             })?;
             pods.push(leader);
             ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
-            let shown = group.get(&next, &path("reports"))?;
-            ensure!(shown.number("candidates")? == 3, "{shown:?}");
-            Ok(())
+            stand_in_all(group, &next, 3)
         })
+    })
+}
+
+/// Waits until that many stand, as a pod shows.
+fn stand_in_all(group: &Group<'_>, pod: &Pod, candidates: u64) -> Result<()> {
+    wait::until("the candidates", SOON, || {
+        let shown = group.get(pod, &path("reports"))?;
+        ensure!(shown.number("candidates")? == candidates, "{shown:?}");
+        Ok(())
     })
 }

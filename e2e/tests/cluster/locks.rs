@@ -29,7 +29,10 @@ const PODS: usize = 5;
 const SUPERPEERS: &str = "Superpeers";
 
 /// How often each of the two clients in a pod counts.
-const EACH: u64 = 50;
+const EACH: u64 = 100;
+
+/// How far they have counted when a holder is killed.
+const BEGUN: u64 = 50;
 
 /// The same, between two looks at what the counter shows.
 const ROUND: u64 = 10;
@@ -134,7 +137,7 @@ fn a_holder_dies_while_all_count(
     let [dies, next] = [turn, turn + 1].map(|turn| &followers[turn % followers.len()]);
     let count = || counter.count(&pods, counter::LOCKED, EACH);
     let kill = || group.namespace.cluster().signal_container(dies, SIDECAR, Signal::KILL);
-    let (sum, token) = while_counting(group, [dies, next], before, count, kill)?;
+    let (sum, token) = while_counting(group, [dies, next], before, counter, count, kill)?;
     let expected = EACH * 2 * pods.len() as u64;
     ensure!(sum == expected, "{sum} of {expected} increments");
     Ok(token)
@@ -164,7 +167,8 @@ fn a_pod_is_killed_while_the_others_count(
     let count = || counter.count(&others, counter::LOCKED, EACH);
     let by_force = ["delete", "pod", &dies.name, "--grace-period=0", "--force", "--wait=false"];
     let kill = || group.namespace.kubectl(&by_force).map(drop);
-    let (sum, token) = while_counting(group, [&dies, &others[0]], before, count, kill)?;
+    let pair = [&dies, &others[0]];
+    let (sum, token) = while_counting(group, pair, before, counter, count, kill)?;
     let expected = EACH * 2 * others.len() as u64;
     ensure!(sum == expected, "{sum} of {expected} increments");
     Ok(token)
@@ -176,18 +180,26 @@ fn while_counting(
     group: &Group<'_>,
     [dies, next]: [&Pod; 2],
     before: u64,
+    tally: &Counter<'_>,
     count: impl FnOnce() -> Result<u64> + Send,
     kill: impl FnOnce() -> Result<()>,
 ) -> Result<(u64, u64)> {
     let counted = thread::scope(|scope| -> Result<_> {
-        let counting = scope.spawn(count);
+        tally.set(next, 0)?;
+        let clients = scope.spawn(count);
+        wait::until("clients that count", SOON, || {
+            let shown = tally.shows(next)?;
+            ensure!(shown >= BEGUN, "{shown}");
+            Ok(())
+        })?;
         let held = group.lock(dies, "counter", "60s")?;
+        ensure!(!clients.is_finished(), "nobody counts any more");
         kill()?;
         let after = group.lock(next, "counter", "60s")?;
         let tokens = [before, held.number("token")?, after.number("token")?];
         ensure!(tokens.is_sorted_by(|one, other| one < other), "tokens do not rise: {tokens:?}");
         group.unlock(next, &after)?;
-        Ok((counting.join().expect("it does not panic")?, tokens[2]))
+        Ok((clients.join().expect("it does not panic")?, tokens[2]))
     })?;
     group.await_members(PODS)?;
     Ok(counted)

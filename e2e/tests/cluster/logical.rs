@@ -122,6 +122,5 @@ fn order(group: &Group<'_>, pod: &Pod, a: &Value, b: &Value) -> Result<String> {
 }
 
 fn post(group: &Group<'_>, pod: &Pod, path: &str, body: &Value) -> Result<Answer> {
-    let (header, body) = ("Content-Type: application/json", body.to_string());
-    group.curl(pod, &["--request", "POST", "--header", header, "--data", &body], path)
+    group.call_with(pod, "POST", path, &[], &body.to_string())
 }

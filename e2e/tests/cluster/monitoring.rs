@@ -99,7 +99,7 @@ fn a_follower_hears_nobody(
     let others: Vec<_> = pods.iter().filter(|pod| pod.uid != follower.uid).collect();
     let addresses: Vec<_> = others.iter().map(|pod| pod.address).collect();
     let at_it = format!("{}, pod=\"{}\"", of(group), follower.name);
-    let stands = group.curl(&follower, &["--request", "PUT"], "/v1/elections/reports/candidacy")?;
+    let stands = group.call(&follower, "PUT", "/v1/elections/reports/candidacy")?;
     ensure!(stands.status < 300, "it does not stand: {stands:?}");
     prometheus.await_value("sum(conclave_election_leading{election=\"reports\"})", "1")?;
     cluster.cut_from(&follower, Cut::Both, &addresses)?;

@@ -8,7 +8,7 @@ use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
 
 use crate::counts::Counts;
-use crate::elections::{lead, path, stand, withdraw};
+use crate::elections::{lead, lead_after, path, stand, withdraw};
 
 const FAST: &str =
     "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
@@ -99,10 +99,10 @@ fn a_ballot_goes_by_way_of_the_gateways(group: &Group<'_>) -> Result<()> {
     }
     let mut costs = Vec::new();
     while costs.len() < 5 && !costs.contains(&expected) {
-        let (leader, _) = lead(group, REPORTS, &pods)?;
+        let (leader, first) = lead(group, REPORTS, &pods)?;
         let before = Counts::of(group, REPORTS, &pods)?;
         withdraw(group, &leader, REPORTS)?;
-        lead(group, REPORTS, &pods)?;
+        lead_after(group, REPORTS, &pods, first)?;
         let counts = before.await_end(group, &pods)?;
         println!("{REPORTS}: {} messages, {} ballots", counts.sent, counts.held);
         costs.push(counts.sent);

@@ -112,7 +112,7 @@ fn the_operator_reports(group: &Group<'_>, leader: &Pod) -> Result<()> {
 fn nobody_leads(group: &Group<'_>) -> Result<()> {
     for pod in group.pods()? {
         let candidacy = format!("{}/candidacy", path("reports"));
-        let answer = group.curl(&pod, &["--request", "DELETE"], &candidacy)?;
+        let answer = group.call(&pod, "DELETE", &candidacy)?;
         ensure!(answer.status == 204, "{answer:?}");
     }
     let slice = ["get", "endpointslice/conclave-orders.reports", "-o", "jsonpath={.endpoints}"];

@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
             for claim in holders.filter_map(|holder| holder["claim"].as_str()) {
                 let name = lock["lock"].as_str().context("a name")?.replace('/', "%2F");
                 let path = format!("/v1/locks/{name}/claims/{claim}");
-                self.group.curl(&pod, &["--request", "DELETE"], &path)?;
+                self.group.call(&pod, "DELETE", &path)?;
             }
         }
         Ok(())
