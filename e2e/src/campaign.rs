@@ -26,6 +26,13 @@ const MODELS: [&str; 2] = ["leader_model", "lease_model"];
 /// What `cargo test` is given to run one swarm.
 type Swarm = &'static [&'static str];
 
+/// How far a swarm searches.
+#[derive(Clone, Copy, Debug)]
+enum Span {
+    Time(Duration),
+    Seeds(u64),
+}
+
 /// Seeds that one swarm never reaches.
 const APART: u64 = 1 << 48;
 
@@ -35,20 +42,20 @@ pub fn campaign(time: Duration) -> Result<()> {
     planted()?;
     // The swarm runs the code itself, so it gets most.
     let from = new_seed()?;
-    swarms(MEMBERS, from, time.mul_f64(0.5))?;
-    swarms(SIDECARS, from, time.mul_f64(0.1))?;
+    swarms(MEMBERS, from, Span::Time(time.mul_f64(0.5)))?;
+    swarms(SIDECARS, from, Span::Time(time.mul_f64(0.1)))?;
     fuzz::all(fuzz::share(time.mul_f64(0.1))?)?;
     check(time.mul_f64(0.3))
 }
 
 /// Runs the swarm of members on all cores, with seeds that were never used.
 pub fn sim(time: Duration) -> Result<()> {
-    swarms(MEMBERS, new_seed()?, time)
+    swarms(MEMBERS, new_seed()?, Span::Time(time))
 }
 
-/// The same with the same seeds each time: a check must not fail by chance.
-pub fn sim_usual(time: Duration) -> Result<()> {
-    swarms(MEMBERS, 0, time)
+/// The same with the same seeds each time, so many on each core: a check must not fail by chance.
+pub fn sim_usual(seeds: u64) -> Result<()> {
+    swarms(MEMBERS, 0, Span::Seeds(seeds))
 }
 
 /// Larger than that of any earlier campaign.
@@ -90,15 +97,18 @@ fn planted() -> Result<()> {
 }
 
 /// One swarm on each core, none with a seed of another.
-fn swarms(swarm: Swarm, first: u64, time: Duration) -> Result<()> {
+fn swarms(swarm: Swarm, first: u64, span: Span) -> Result<()> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     // Built before the time counts.
     cargo_test(swarm).with("CONCLAVE_SEEDS", 1).output()?;
     let mut running = Vec::new();
     for core in 0..u64::try_from(cores)? {
         let from = first.wrapping_add(core.wrapping_mul(APART));
-        println!("seeds from {from} for {time:?}");
-        let test = cargo_test(swarm).with("CONCLAVE_SECONDS", time.as_secs());
+        println!("seeds from {from}: {span:?}");
+        let test = match span {
+            Span::Time(time) => cargo_test(swarm).with("CONCLAVE_SECONDS", time.as_secs()),
+            Span::Seeds(seeds) => cargo_test(swarm).with("CONCLAVE_SEEDS", seeds),
+        };
         running.push(Running(test.with("CONCLAVE_FROM", from).0.spawn()?));
     }
     let mut good = true;

@@ -28,6 +28,7 @@ pub mod preflight;
 pub mod product;
 pub mod prometheus;
 pub mod rotation;
+pub mod searches;
 pub mod second_opinion;
 pub mod skipped;
 pub mod stages;

@@ -12,7 +12,8 @@ use tempfile::NamedTempFile;
 
 use crate::beside::Beside;
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation, skipped};
+use crate::searches::Tests;
+use crate::{binaries, cache, command, image, packages, preflight, rotation, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -20,7 +21,6 @@ const STAGES: &[Stage] = &[
     Stage { name: "lints", when: When::Always, run: check_lints },
     Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
-    Stage { name: "simulation", when: When::Full, run: simulate },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
@@ -28,6 +28,9 @@ const STAGES: &[Stage] = &[
     Stage { name: "images", when: When::OwnCluster, run: make_images },
     Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
     Stage { name: "cluster tests", when: When::Full, run: run_cluster_tests },
+    Stage { name: "searches begin", when: When::Full, run: begin_searches },
+    Stage { name: "cluster tests, alone", when: When::Full, run: run_cluster_tests_alone },
+    Stage { name: "searches", when: When::Full, run: end_searches },
     Stage { name: "cluster down", when: When::CleanUp, run: remove_cluster },
 ];
 
@@ -69,15 +72,18 @@ struct Run {
     failure: Option<anyhow::Error>,
     /// What tests that were skipped wrote.
     skipped: NamedTempFile,
+    only_quick: bool,
     /// The images that are made meanwhile.
     images: Option<Beside>,
+    /// The tests that search meanwhile.
+    searches: Option<Beside>,
     /// Held while this run has the cluster.
     claim: Option<File>,
 }
 
 /// Runs the wanted stages and prints how long each took; the first failure ends the run.
 pub fn test(wanted: Wanted) -> Result<()> {
-    let mut run = Run::begin()?;
+    let mut run = Run { only_quick: wanted.only_quick, ..Run::begin()? };
     let mut times = Vec::new();
     let begin = Instant::now();
     let stages: Vec<&Stage> = STAGES.iter().filter(|stage| stage.when.is_in(wanted)).collect();
@@ -154,7 +160,8 @@ pub fn product_archive() -> PathBuf {
 impl Run {
     fn begin() -> Result<Self> {
         let skipped = NamedTempFile::new()?;
-        Ok(Self { failure: None, skipped, images: None, claim: None })
+        let (images, searches) = (None, None);
+        Ok(Self { failure: None, skipped, only_quick: false, images, searches, claim: None })
     }
 }
 
@@ -199,13 +206,29 @@ fn check_lints(_: &mut Run) -> Result<()> {
     )
 }
 
+/// All, or all but those that search, for which there is time later.
 fn run_tests(run: &mut Run) -> Result<()> {
-    let mut cargo = cargo_command(&["test", "--quiet", "--locked", "--workspace"]);
-    command::run(cargo.env(skipped::FILE, run.skipped.path()))
+    let all = ["test", "--quiet", "--locked", "--workspace"];
+    if run.only_quick {
+        return tests(run, &all);
+    }
+    tests(run, &[&all[..], &["--no-run"]].concat())?;
+    tests(run, &[&all[..], &Tests::of_workspace()?.others()].concat())?;
+    tests(run, &[&all[..], &["--doc"]].concat())
 }
 
-fn simulate(_: &mut Run) -> Result<()> {
-    campaign::sim_usual(SIMULATION)
+fn tests(run: &Run, arguments: &[&str]) -> Result<()> {
+    command::run(cargo_command(arguments).env(skipped::FILE, run.skipped.path()))
+}
+
+/// From here on nothing else keeps the cores busy: one test waits for pods at a time.
+fn begin_searches(run: &mut Run) -> Result<()> {
+    run.searches = Some(Beside::begin("searches")?);
+    Ok(())
+}
+
+fn end_searches(run: &mut Run) -> Result<()> {
+    run.searches.take().map_or(Ok(()), Beside::end)
 }
 
 fn install_packages(_: &mut Run) -> Result<()> {
@@ -286,9 +309,11 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("network policies enforced: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
-    let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
-    let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
-    beside.and(alone)
+    cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat())
+}
+
+fn run_cluster_tests_alone(run: &mut Run) -> Result<()> {
+    cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"])
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
@@ -330,7 +355,7 @@ fn print_times(times: &[(&str, Duration, bool)]) {
     println!("--- times");
     for (name, time, is_good) in times {
         let outcome = if *is_good { "" } else { "  FAILED" };
-        println!("{name:>16} {:>7.1} s{outcome}", time.as_secs_f64());
+        println!("{name:>20} {:>7.1} s{outcome}", time.as_secs_f64());
     }
 }
 
@@ -345,9 +370,6 @@ fn pause_archive() -> PathBuf {
 fn kept_logs() -> PathBuf {
     cluster::evidence_directory().join("cluster")
 }
-
-/// How long the swarm searches in every run, always with the same seeds; a campaign searches on.
-const SIMULATION: Duration = Duration::from_mins(2);
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use conclave_e2e::bench::time::Spans;
 use conclave_e2e::stages::{self, Wanted};
-use conclave_e2e::{bench, binaries, campaign, fuzz};
+use conclave_e2e::{bench, binaries, campaign, fuzz, searches};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
@@ -81,6 +81,8 @@ enum Task {
     },
     /// Makes the images of all programs of this repository, for the test cluster.
     Images,
+    /// Runs the tests that search all that may happen, as every check does.
+    Searches,
     /// Boots or removes a Kubernetes of three nodes on this machine.
     #[command(subcommand)]
     Cluster(ClusterTask),
@@ -151,6 +153,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }
         Task::Images => stages::own_images(),
+        Task::Searches => searches::run(),
         Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),
         Task::Bins => {

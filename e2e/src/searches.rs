@@ -1,0 +1,134 @@
+//! The tests that search all that may happen: they ask no clock and wait for nothing, so whatever else runs may have the
+//! cores first.
+//!
+//! They are those of `conclave-protocols`, whose `clippy.toml` allows neither clock nor thread, and the swarm of members.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::{cache, campaign, command};
+
+/// The package whose tests they are.
+const PACKAGE: &str = "conclave-protocols";
+
+/// How many seeds the swarm of members takes in every run, on each core: a campaign goes on.
+const SEEDS: u64 = 25_000;
+
+/// The integration tests of the workspace that need no feature, by name.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Tests {
+    searches: Vec<String>,
+    others: Vec<String>,
+}
+
+impl Tests {
+    /// Those that the manifests have.
+    pub fn of_workspace() -> Result<Self> {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["metadata", "--no-deps", "--format-version=1", "--locked"]);
+        let metadata = command::output(cargo.current_dir(cache::workspace()))?;
+        Self::of(&serde_json::from_str(&metadata).context("the metadata of cargo")?)
+    }
+
+    fn of(metadata: &Metadata) -> Result<Self> {
+        let mut tests = Self::default();
+        for package in &metadata.packages {
+            let list =
+                if package.name == PACKAGE { &mut tests.searches } else { &mut tests.others };
+            let is_test =
+                |target: &&Target| target.kind == ["test"] && target.required_features.is_empty();
+            list.extend(package.targets.iter().filter(is_test).map(|target| target.name.clone()));
+        }
+        ensure!(!tests.searches.is_empty(), "{PACKAGE} has no tests");
+        // By a name cargo takes the tests of every package.
+        let twice = tests.searches.iter().find(|name| tests.others.contains(name));
+        ensure!(twice.is_none(), "{PACKAGE} has a test of the name of another: {twice:?}");
+        Ok(tests)
+    }
+
+    /// What has `cargo test` run the searches.
+    pub fn searches(&self) -> Vec<&str> {
+        named(&self.searches)
+    }
+
+    /// What has it run all else, but for the examples in the documentation.
+    pub fn others(&self) -> Vec<&str> {
+        [vec!["--lib", "--bins"], named(&self.others)].concat()
+    }
+}
+
+fn named(tests: &[String]) -> Vec<&str> {
+    tests.iter().flat_map(|name| ["--test", name]).collect()
+}
+
+/// Runs them.
+pub fn run() -> Result<()> {
+    let tests = Tests::of_workspace()?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--quiet", "--locked", "--workspace"]).args(tests.searches());
+    command::run(cargo.current_dir(cache::workspace()))?;
+    campaign::sim_usual(SEEDS)
+}
+
+/// What `cargo metadata` prints, as far as it matters.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+    #[serde(default, rename = "required-features")]
+    required_features: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tests_of(packages: &[(&str, &[&str])]) -> Result<Tests> {
+        let target = |name: &&str| {
+            let required_features = name.strip_prefix("with_").map(str::to_owned);
+            let required_features = required_features.into_iter().collect();
+            Target { name: (*name).to_owned(), kind: vec!["test".to_owned()], required_features }
+        };
+        let package = |(name, tests): &(&str, &[&str])| Package {
+            name: (*name).to_owned(),
+            targets: tests.iter().map(target).collect(),
+        };
+        Tests::of(&Metadata { packages: packages.iter().map(package).collect() })
+    }
+
+    #[test]
+    fn each_test_is_run_once() {
+        let tests = tests_of(&[("x", &["a", "with_b"]), (PACKAGE, &["c", "d"]), ("y", &["e"])]);
+        let tests = tests.expect("no name is there twice");
+        assert_eq!(tests.searches(), ["--test", "c", "--test", "d"]);
+        assert_eq!(tests.others(), ["--lib", "--bins", "--test", "a", "--test", "e"]);
+    }
+
+    #[test]
+    fn a_test_that_would_be_run_twice_or_never_is_an_error() {
+        assert!(tests_of(&[("x", &["a"]), (PACKAGE, &["a"])]).is_err());
+        assert!(tests_of(&[("x", &["a"])]).is_err(), "the package has another name");
+    }
+
+    #[test]
+    fn the_searches_of_the_workspace_are_found() {
+        let tests = Tests::of_workspace().expect("cargo is here");
+        for name in ["leader_model", "mutex_laws", "group"] {
+            assert!(tests.searches().contains(&name), "{tests:?}");
+        }
+        assert!(tests.others().contains(&"documents") && !tests.others().contains(&"cluster"));
+    }
+}
