@@ -100,7 +100,13 @@ fn an_application_whose_container_is_killed_leads_no_more() -> Result<()> {
             })?;
             pods.push(leader);
             ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
-            stand_in_all(group, &next, 3)
+            stand_in_all(group, &next, 3)?;
+            // So it stays; and a trace of so little would show nothing.
+            for _ in 0..25 {
+                thread::sleep(Duration::from_secs(1));
+                ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
+            }
+            Ok(())
         })
     })
 }
