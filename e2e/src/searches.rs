@@ -14,7 +14,7 @@ use crate::{cache, campaign, command};
 const PACKAGE: &str = "conclave-protocols";
 
 /// How many seeds the swarm of members takes in every run, on each core: a campaign goes on.
-const SEEDS: u64 = 25_000;
+const SEEDS: u64 = 5_000;
 
 /// The integration tests of the workspace that need no feature, by name.
 #[derive(Debug, Default, Eq, PartialEq)]
