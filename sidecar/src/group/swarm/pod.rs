@@ -1,29 +1,29 @@
 //! Who takes part in a simulated group: a pod, which drives its node as the group task does, and the
 //! register.
 
+mod around;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_protocols::clock::{ClockMap, Params, Reading, Source, VirtualClock};
+use conclave_protocols::clock::{Params, Reading, VirtualClock};
 use conclave_protocols::elections::DEFAULT;
-use conclave_protocols::member::{Command, Event, Leadership, Member, Node, StatusEpoch};
-use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
+use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register;
 use conclave_protocols::trace::{Log, Watch};
-use conclave_protocols::{
-    Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Named, Protocol,
-};
+use conclave_protocols::{Epoch, Input, LocalTime, LockName, Named, Protocol};
 use tokio::sync::{oneshot, watch};
 
+use self::around::Around;
 use super::register::Register;
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
-use crate::group::node::{Arrival, Ending, Moment, PodNode, Relations, Surroundings};
-use crate::group::{Answer, ElectionError, ElectionRequest, Request};
-use crate::lease::Order;
+use crate::group::node::{Arrival, Moment, PodNode, Relations};
+use crate::group::{ElectionError, ElectionRequest, Request};
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
 
@@ -160,21 +160,6 @@ pub(super) struct Pod {
     open: BTreeMap<Number, (watch::Receiver<Claim>, Option<Shows>)>,
     ids: BTreeMap<Number, (LockName, ClaimId)>,
     gone: bool,
-}
-
-/// What the node is in.
-struct Around {
-    watch: Watch,
-    /// The raw clock, which is as good as those of real machines; the other one is not.
-    raw: RawClock,
-    map: ClockMap,
-    leads: bool,
-    /// What was reported to applications about this member's leadership.
-    notified: Notified,
-    is_new: bool,
-    /// The caller hangs up as soon as the member does something.
-    hangs_up: Option<Answer>,
-    out: Out,
 }
 
 /// The clocks of a pod's node when the pod begins.
@@ -381,74 +366,6 @@ impl Pod {
             None => out.disarm(Bell),
         }
     }
-}
-
-impl Surroundings for Around {
-    fn hand(
-        &mut self,
-        member: &mut Member,
-        now: LocalTime,
-        input: InputOf<Member>,
-        out: &mut OutboxOf<Member>,
-    ) {
-        self.hangs_up = None;
-        self.watch.handle(member, now, input, out);
-    }
-
-    fn send(&mut self, to: Incarnation, payload: Payload) {
-        self.out.send(Node::Member(to), Parcel::Payload(payload));
-    }
-
-    fn call(&mut self, call: register::Message) {
-        self.out.send(Node::Register, Parcel::Register(call));
-    }
-
-    fn order(&mut self, _: Order) {}
-
-    fn notify(&mut self, _now: LocalTime, member: &Member, event: Event) {
-        match event {
-            Event::Leadership(Leadership::Leading(until)) => {
-                let epoch = member.record().map(|record| record.epoch);
-                self.leads = true;
-                self.is_new = true;
-                self.notified.until = self.notified.until.max(until);
-                self.out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
-            }
-            Event::Leadership(_) => {
-                if std::mem::take(&mut self.leads) {
-                    self.out.tell(Seen::LeadsNot);
-                }
-            }
-            Event::Installed(record) => self.out.tell(Seen::View(record)),
-            Event::Ignored("version") => {
-                panic!("a message of a version that this member does not speak")
-            }
-            Event::Service(_)
-            | Event::Lease(_)
-            | Event::Left
-            | Event::Met(_)
-            | Event::Grants(_)
-            | Event::Grace(_)
-            | Event::Full(_)
-            | Event::Confirmed(_)
-            | Event::Elected { .. }
-            | Event::Suspected(_)
-            | Event::Trusted { .. }
-            | Event::Ignored(_)
-            | Event::Undone(_) => {}
-        }
-    }
-
-    fn goes_by(&mut self, _: Arbiter) {}
-
-    fn adjusted(&mut self, map: &ClockMap) {
-        self.map = *map;
-        self.out.tell(Seen::Adjusted);
-    }
-
-    fn compared(&mut self, _: &BTreeMap<MemberId, Source>) {}
-
-    fn ends(&mut self, _: Ending) {}
 }
 
 fn shows(state: &ClaimState) -> Option<Shows> {
