@@ -26,9 +26,11 @@ mod calls;
 mod candidacy;
 mod candidate;
 mod changing;
+mod departures;
 mod detecting;
 mod evidence;
 mod freezing;
+mod going;
 mod holds;
 mod interface;
 mod joining;
@@ -53,29 +55,30 @@ mod seam;
 mod service;
 mod switching;
 
-use std::collections::BTreeMap;
-
 use self::admission::Admissions;
 use self::advisory::Discovered;
 use self::belief::Belief;
 use self::calls::Calls;
 use self::candidate::Candidate;
+use self::departures::Departures;
 use self::detecting::Detection;
 use self::evidence::Dead;
+use self::going::Going;
 pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Shown, Taken};
 pub use self::interface::{
     Command, Event, Heard, Leadership, Lease, Node, StatusEpoch, Term, Timer,
 };
 use self::leader::Leader;
-use self::leaving::{Legacy, Resigned};
+use self::leaving::Resigned;
 use self::links::Links;
 use self::listing::Listed;
-use self::message::{Leave, Message, PeerMessage};
-use self::nomination::Nomination;
+use self::message::{Message, PeerMessage};
+use self::nomination::Nominations;
 pub use self::nominator::{Nominator, NominatorOut};
 use self::promises::Promises;
 use self::replacing::Sighting;
 use self::restored::Lineage;
+use self::seam::Serving;
 pub use self::service::{CarriedHolds, Cx, Notice, PartNumber, Service};
 use self::switching::InForce;
 use crate::ids::{Epoch, HoldName, Incarnation};
@@ -99,26 +102,11 @@ pub struct Member<S: Service, N: Nominator> {
     record: Option<Record>,
     holds: Holds,
     links: Links<S::Message>,
-    service: S,
-    /// For when the timer of the service is set.
-    armed: Option<LocalTime>,
+    serving: Serving<S>,
     register: Calls,
-    nominating: Option<Nomination<N>>,
-    /// The latest view in which it took part in nominations, and in how many since somebody led last.
-    nominations: (Epoch, u32),
-    /// Takes part in no nomination before: it could not reach the register.
-    abstains_until: LocalTime,
-    /// How often in a row it withdrew without an answer of the register.
-    withdrawals: u32,
+    nominations: Nominations<N>,
     going: Going,
-    /// Who is to lead next when this member gives its leader lease up, if that one could.
-    next_leader: Option<Incarnation>,
-    /// By then a member that leaves is gone, whatever is still to be done.
-    leave_until: LocalTime,
-    /// What it knows of the latest view that it led and will lead no more.
-    legacy: Option<Legacy>,
-    /// The last message of each member that left its view.
-    leaves: BTreeMap<Incarnation, Leave>,
+    departures: Departures,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Discovered,
     /// Who is surely dead.
@@ -151,30 +139,6 @@ enum Role {
     Gone,
 }
 
-/// For how long another should lead.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Rest {
-    /// When that was asked for.
-    since: LocalTime,
-    /// A leader that could not hand over by then leads on.
-    tries: LocalTime,
-    /// A member that does not lead is like others from then on.
-    until: LocalTime,
-}
-
-/// Whether a member is to lead, and whether it is about to end.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Going {
-    /// It may lead, and is not about to end that it knew of.
-    Stays,
-    /// It gives the lead up, or gave it up: another should lead, if there is one.
-    Rests(Rest),
-    /// Soon: another should lead, if there is one.
-    Drains,
-    /// Now.
-    Leaves,
-}
-
 type Out<S, N> = OutboxOf<Member<S, N>>;
 
 impl<S: Service, N: Nominator> Member<S, N> {
@@ -192,18 +156,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
             record: None,
             holds: Holds::new(me.incarnation),
             links: Links::default(),
-            service: S::new(me.incarnation),
-            armed: None,
+            serving: Serving::new(me.incarnation),
             register,
-            nominating: None,
-            nominations: (Epoch::default(), 0),
-            abstains_until: LocalTime::default(),
-            withdrawals: 0,
-            going: Going::Stays,
-            next_leader: None,
-            leave_until: LocalTime::default(),
-            legacy: None,
-            leaves: BTreeMap::new(),
+            nominations: Nominations::default(),
+            going: Going::default(),
+            departures: Departures::default(),
             peers: Discovered::default(),
             dead: Dead::default(),
             sighting: None,
@@ -282,7 +239,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The service of this member.
     pub fn service(&self) -> &S {
-        &self.service
+        &self.serving.service
     }
 
     fn command(&mut self, now: LocalTime, command: Command<S::Command>, out: &mut Out<S, N>) {

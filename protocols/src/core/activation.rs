@@ -2,9 +2,7 @@
 
 use super::candidate::Knows;
 use super::leader::ViewStart;
-use super::message::Leave;
-use super::{Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
-use crate::ids::Incarnation;
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
 use crate::record::Record;
 use crate::register::Version;
 use crate::time::LocalTime;
@@ -72,7 +70,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             let base = self.as_base(written);
             let Some(candidate) = self.candidate() else { return };
             candidate.note_closing(now, base);
-            if self.going == Going::Leaves {
+            if self.going.leaves() {
                 return self.depart(now, out);
             }
             return self.check_seals(now, out);
@@ -91,16 +89,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let epoch = written.epoch;
         let beside = candidate.is_beside() || self.known_beside(&written).is_some();
         let base = candidate.base().cloned();
-        let in_base = |leave: &Leave| base.as_ref().is_some_and(|b| leave.counts_in(b.epoch));
-        let left = |(_, leave): &(&Incarnation, &Leave)| in_base(leave);
-        let left: Vec<Incarnation> = self.leaves.iter().filter(left).map(|(m, _)| *m).collect();
+        let left = base.as_ref().map(|base| self.departures.of_view(base.epoch));
         let takes_over = candidate.former_leader(me).is_some();
         if let Some(from) = candidate.belief_of_the_former_ends(now, me) {
             self.belief.begins(from);
         }
         if takes_over {
             // A member that is about to end leads for a moment: nobody is notified, so that nobody waits for that.
-            self.belief.set_ends(self.going != Going::Stays);
+            self.belief.set_ends(!self.going.stays());
         }
         let start = ViewStart { record: written, base, carried, grace_until };
         self.take_lead(now, sent, start, out);
@@ -109,7 +105,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 leader.note_joiner(now, info);
             }
             // While this was written.
-            for member in left {
+            for member in left.into_iter().flatten() {
                 leader.left_before(member);
             }
         }

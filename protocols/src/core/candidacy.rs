@@ -3,7 +3,7 @@
 
 use super::candidate::{Basis, Candidate, Due, Fate};
 use super::message::{HandOver, Seal};
-use super::{Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say_each};
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::Value;
@@ -36,9 +36,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         let candidate = Candidate::with(now, self.dead.clone(), inherited, &value);
         self.role = Role::Candidate(Box::new(candidate));
-        if self.going == Going::Leaves {
+        if self.going.leaves() {
             // A leader waits for less: nothing of it is on the way to the register.
-            out.arm(Timer::Leave, now.until(self.leave_until));
+            out.arm(Timer::Leave, self.going.time_to_leave(now));
         }
         self.candidate_reads(now, now, value, out);
     }
@@ -126,7 +126,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     fn take_base(&mut self, now: LocalTime, base: &Record, out: &mut Out<S, N>) {
-        let (me, leaves) = (self.me.incarnation, self.going == Going::Leaves);
+        let (me, leaves) = (self.me.incarnation, self.going.leaves());
         let Role::Candidate(candidate) = &self.role else { return };
         let since = self.first_read(candidate.version(), base).unwrap_or(now);
         let beside = self.runs_beside(now, base).is_some();
@@ -231,15 +231,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// answer, until all others have had their turn. Else the highest ranks would come back before
     /// the one member that reaches the register is asked.
     pub(super) fn withdraw(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.going == Going::Leaves {
+        if self.going.leaves() {
             return self.depart(now, out);
         }
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         let members = self.record.as_ref().map_or(1, |record| record.members.len());
         let turns = u32::try_from(members).unwrap_or(u32::MAX);
-        let share = 1_u32.checked_shl(self.withdrawals).unwrap_or(u32::MAX).min(turns);
-        self.withdrawals += 1;
-        self.abstains_until = now.after(timing.leader_lease * share);
+        self.nominations.withdraw(now, timing.leader_lease, turns);
         out.disarm(Timer::Candidacy);
         let member = self.record.as_ref().is_some_and(|record| {
             let same = record.policy.arbiter == self.arbiter();

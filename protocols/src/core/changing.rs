@@ -1,7 +1,7 @@
 //! What a leader asks of the register: to change the view, to raise the ceiling of tokens.
 
 use super::leader::{Leader, Reasons, Task, Then};
-use super::{Going, Member, Nominator, Out, Role, Service};
+use super::{Member, Nominator, Out, Role, Service};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::{Value, Version};
@@ -13,7 +13,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.is_advisory() {
             return self.consider_peers(now, out);
         }
-        if self.going == Going::Leaves {
+        if self.going.leaves() {
             return;
         }
         let me = self.me.incarnation;

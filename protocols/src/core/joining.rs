@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{
-    Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
-};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each};
 use crate::ids::Incarnation;
 use crate::policy::Timing;
 use crate::record::{MEMBERS_MAX, MemberInfo, Record};
@@ -111,7 +109,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// that; to begin as if nothing had been would put a second leader beside one that may live.
     fn begin_first_view(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let lost = value.record.is_none() && self.knows_of_a_view();
-        if now >= self.abstains_until && self.going != Going::Leaves && !lost {
+        if now >= self.nominations.abstains_until() && !self.going.leaves() && !lost {
             self.begin_candidacy_with(now, None, value, out);
         }
     }
@@ -144,9 +142,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
         // Joiners that started together do not all try at once, and one that rests or is about to end last.
         let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
-        let patience = if self.going == Going::Stays { 2 } else { 5 };
+        let patience = if self.going.stays() { 2 } else { 5 };
         let alone = now - heard > timing.leader_lease * patience + stagger;
-        let may = now >= self.abstains_until && self.going != Going::Leaves;
+        let may = now >= self.nominations.abstains_until() && !self.going.leaves();
         if alone && self.record.is_some() && may {
             self.begin_candidacy(now, None, out);
         } else {

@@ -1,9 +1,8 @@
 //! The leader lease: promises, and the grace period at its start.
 
 use super::leader::{Answer, KnownOf, Leader, ViewStart};
-use super::leaving::Legacy;
 use super::message::Promise;
-use super::{Event, Going, Member, Nominator, Out, Role, Service, Timer, say};
+use super::{Event, Member, Nominator, Out, Role, Service, Timer, say};
 use crate::ids::Incarnation;
 use crate::time::LocalTime;
 
@@ -36,10 +35,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.lineage.goes_on(&record);
         self.record = Some(record);
         self.role = Role::Leader(Box::new(Leader::new(now, start)));
-        self.legacy = None;
+        self.departures.leave_behind(None);
         self.reread_soon(out);
         self.beat(now, out);
-        if self.going == Going::Leaves {
+        if self.going.leaves() {
             self.leave_as_leader(now, out);
         }
     }
@@ -219,7 +218,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return;
         }
         if !self.is_advisory() {
-            self.legacy = self.table_to_give(now, out).map(|table| Legacy::of(&table));
+            let table = self.table_to_give(now, out);
+            self.departures.leave_behind(table.as_ref());
             self.promises.seal();
         }
         self.resign();

@@ -1,13 +1,9 @@
 //! The end of a leader lease that its leader gives up, and the end of a membership.
 
-use std::collections::BTreeMap;
-
 use super::leader::Then;
-use super::message::{HandOver, Leave, TableHold};
+use super::message::{HandOver, Leave};
 use super::service::Notice;
-use super::{
-    Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
-};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::{LeftHold, Record};
 use crate::register::Value;
@@ -26,25 +22,6 @@ pub(super) enum Resigned {
     },
 }
 
-/// What a member knows of a view that it led, and in which its leader lease is over for good: what the
-/// register is to state about that view if nobody takes over.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Legacy {
-    /// The view.
-    base: Epoch,
-    /// Who has its table.
-    successor: Option<Incarnation>,
-    /// What may still be held, if that is known of all holds.
-    held: Option<Vec<LeftHold>>,
-}
-
-impl Legacy {
-    pub(super) fn of(table: &HandOver) -> Self {
-        let held = table.table.left_behind().filter(|_| table.grace.is_zero());
-        Self { base: table.base, successor: None, held }
-    }
-}
-
 impl<S: Service, N: Nominator> Member<S, N> {
     /// What a leader knows, for its successor.
     pub(super) fn table_to_give(
@@ -57,7 +34,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let leader = self.leader()?;
         let whole = advisory || leader.is_whole(now, me);
         let mut hand_over = leader.hand_over(now, table, whole);
-        take_out_the_departed(&self.leaves, &mut hand_over);
+        self.departures.take_out_of(&mut hand_over);
         Some(hand_over)
     }
 
@@ -65,7 +42,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out<S, N>) -> Option<HandOver> {
         let hand_over = self.table_to_give(now, out)?;
         // Where nothing arbitrates, no register names a leader.
-        self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
+        self.departures.leave_behind((!self.is_advisory()).then_some(&hand_over));
         let leader_lease = self.leader()?.timing().leader_lease;
         self.resign();
         self.role = Role::Follower;
@@ -80,8 +57,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The pod is about to end: another should lead, if there is one that stays.
     pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if matches!(self.going, Going::Stays | Going::Rests(_)) {
-            self.going = Going::Drains;
+        if self.going.drain() {
             self.notice(now, Notice::Drains, out);
             self.drain_lead(now, out);
         }
@@ -111,9 +87,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Once a heartbeat: a leader that is about to end, or rests, hands over as soon as there is somebody.
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let drains = matches!(self.going, Going::Drains | Going::Rests(_));
         let begun = self.belief.ends();
-        if drains && self.leader().is_some_and(|leader| begun || !leader.has_just_begun(now)) {
+        if self.going.gives_way()
+            && self.leader().is_some_and(|leader| begun || !leader.has_just_begun(now))
+        {
             self.drain_lead(now, out);
         }
     }
@@ -130,9 +107,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         table.believed = self.is_believed(now) || !self.may_believe(now);
         // What it promised itself counts for nobody else.
         self.promises.end(now);
-        if let Some(legacy) = &mut self.legacy {
-            legacy.successor = Some(successor);
-        }
+        self.departures.hand_over_to(successor);
         say(successor, PeerMessage::HandOver(Box::new(table)), out);
         true
     }
@@ -152,10 +127,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let of_leader =
             self.record.as_ref().is_some_and(|r| r.epoch == table.base && r.leader == Some(from));
         let refused = !self.is_advisory() && self.floor() >= table.base;
-        if self.role != Role::Follower || !of_leader || refused || self.going == Going::Leaves {
+        if self.role != Role::Follower || !of_leader || refused || self.going.leaves() {
             return out.tell(Event::Ignored("hand_over"));
         }
-        take_out_the_departed(&self.leaves, &mut table);
+        self.departures.take_out_of(&mut table);
         self.promises.seal_view(table.base);
         self.end_view();
         self.begin_candidacy(now, Some(table), out);
@@ -166,18 +141,16 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// What it holds is not given back, because its application may still be at work: others wait
     /// for it as for a member that died.
     pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.going == Going::Leaves {
+        if !self.going.leave(now.after(self.register_patience() * LEAVE_CALLS)) {
             return;
         }
-        self.going = Going::Leaves;
-        self.leave_until = now.after(self.register_patience() * LEAVE_CALLS);
         self.belief.set_ends(true);
         self.notice(now, Notice::Leaves, out);
         match &self.role {
             Role::Leader(_) => self.leave_as_leader(now, out),
             // Its view may be in the register by now, or soon: it begins it, and leaves as its leader.
             Role::Candidate(candidate) if candidate.is_bound() => {
-                out.arm(Timer::Leave, now.until(self.leave_until));
+                out.arm(Timer::Leave, self.going.time_to_leave(now));
             }
             Role::Follower | Role::Joiner { .. } | Role::Candidate(_) => self.depart(now, out),
             Role::Resigned(_) | Role::Gone => {}
@@ -207,7 +180,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// A member of a view that has just begun lives, and stays: its leader, which leaves or drains, waited for that.
     pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
         let frozen = self.leader().is_none_or(|leader| leader.is_frozen());
-        let leaves = self.going == Going::Leaves && !frozen && self.successor(now, true).is_some();
+        let leaves = self.going.leaves() && !frozen && self.successor(now, true).is_some();
         if leaves {
             self.leave_as_leader(now, out);
             return self.leader().is_none_or(|leader| leader.is_frozen());
@@ -223,7 +196,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// the register names somebody else, or nobody.
     pub(super) fn depart(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let known = self.record.as_ref().map(|record| record.epoch);
-        if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
+        if let Some(legacy) = self.departures.legacy().filter(|legacy| known == Some(legacy.base)) {
             let Some(successor) = legacy.successor else { return self.close_group(now, out) };
             // Its application may have given back since what it holds according to the table.
             let leave = Leave { epoch: legacy.base, holds: self.holds.running(now) };
@@ -287,7 +260,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.role = Role::Resigned(Resigned::Closes { wrote: false });
         out.disarm(Timer::Promise);
         out.disarm(Timer::Candidacy);
-        out.arm(Timer::Leave, now.until(self.leave_until));
+        out.arm(Timer::Leave, self.going.time_to_leave(now));
         self.read_register(now, out);
     }
 
@@ -325,7 +298,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         value: Value,
         out: &mut Out<S, N>,
     ) {
-        let (Some(legacy), Resigned::Closes { .. }) = (&self.legacy, resigned) else { return };
+        let (Some(legacy), Resigned::Closes { .. }) = (self.departures.legacy(), resigned) else {
+            return;
+        };
         let mine = |r: &Record| {
             r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
@@ -352,7 +327,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Resigned::HandedOver => {}
             Resigned::Closes { wrote: false } => self.read_register(now, out),
             Resigned::Closes { wrote: true } => {
-                if self.legacy.as_ref().is_some_and(|legacy| legacy.held.is_none()) {
+                if self.departures.legacy().is_some_and(|legacy| legacy.held.is_none()) {
                     out.tell(Event::Undone("say in the register what is held"));
                 }
                 self.gone(out);
@@ -387,20 +362,17 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if let Some(candidate) = self.candidate() {
             candidate.leave_out(from);
         }
-        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.successor == Some(from)) {
-            // It did not take over, or leaves again at once: the register shows which.
-            legacy.successor = None;
-            if self.role == Role::Resigned(Resigned::HandedOver) && !self.is_advisory() {
-                return self.close_group(now, out);
-            }
+        let handed_over = self.role == Role::Resigned(Resigned::HandedOver);
+        if self.departures.lose_successor(from) && handed_over && !self.is_advisory() {
+            // The register shows whether it took over.
+            return self.close_group(now, out);
         }
         self.consider_change(now, out);
     }
 
     /// Whether so many have left this view that a majority of it cannot promise any more.
     pub(super) fn lacks_a_majority(&self, record: &Record) -> bool {
-        let stay = record.incarnations().filter(|member| !self.leaves.contains_key(member)).count();
-        stay < record.promises_needed()
+        self.departures.how_many_stay(record) < record.promises_needed()
     }
 
     /// The next leader, and the member that closes the group, may be others than the leader that this
@@ -409,19 +381,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Some(record) = self.record.as_ref().filter(|r| leave.counts_in(r.epoch)) else {
             return;
         };
-        // A member that left the view before may be one whose hold this view took over.
-        let oldest = record.base.unwrap_or(record.epoch);
-        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| leave.counts_in(legacy.base)) {
-            let tells_of = leave.tells_of();
-            let stands = |held: &LeftHold| held.holder != from || tells_of(&held.name, held.token);
-            legacy.held.iter_mut().for_each(|held| held.retain(stands));
-        }
-        self.leaves.retain(|_, earlier| earlier.epoch >= oldest);
-        self.leaves.insert(from, leave);
+        self.departures.note(record, from, leave);
         if let Role::Candidate(candidate) = &mut self.role
             && let Some(table) = candidate.table()
         {
-            take_out_the_departed(&self.leaves, table);
+            self.departures.take_out_of(table);
         }
     }
 
@@ -438,18 +402,6 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.role = Role::Gone;
         self.end_view();
         out.tell(Event::Left);
-    }
-}
-
-/// A member that left the view reported what it holds: nothing else of it is to be waited for.
-fn take_out_the_departed(leaves: &BTreeMap<Incarnation, Leave>, hand_over: &mut HandOver) {
-    for (member, leave) in leaves {
-        if leave.counts_in(hand_over.base) {
-            hand_over.stays.retain(|stays| stays != member);
-            let stands = leave.tells_of();
-            let of_it = |held: &TableHold| held.holder != *member || stands(&held.name, held.token);
-            hand_over.table.holds.retain(of_it);
-        }
     }
 }
 

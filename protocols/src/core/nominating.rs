@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::nomination::{Nomination, Part};
-use super::{Event, Going, Member, Nominator, Out, Role, Service, Timer};
+use super::{Event, Member, Nominator, Out, Role, Service, Timer};
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::protocol::Input;
 use crate::record::Record;
@@ -12,13 +12,13 @@ use crate::time::LocalTime;
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Starts a nomination, or one more if the one before came to nothing.
     pub(super) fn begin_nomination(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.going == Going::Leaves {
+        if self.going.leaves() {
             return;
         }
         if let Some(wait) = self.abstains(now) {
             return out.arm(Timer::Nominee, wait.max(self.pause()));
         }
-        let nominating = self.nominating.take();
+        let nominating = self.nominations.present.take();
         let Some(mut nominating) = nominating.or_else(|| self.new_nomination(self.electorate()?))
         else {
             return;
@@ -27,14 +27,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.begin_candidacy(now, None, out);
         }
         let early = nominating.begin(now);
-        self.nominating = Some(nominating);
+        self.nominations.present = Some(nominating);
         self.role = Role::Follower;
         out.arm(Timer::Nominee, self.pause() * 2);
         for (from, message) in early {
             self.feed_nominator(now, Input::Message { from, message }, out);
         }
         // What arrived early may be the outcome of one that began before.
-        if self.nominating.as_ref().is_some_and(|nominating| !nominating.is_at_work()) {
+        if self.nominations.present.as_ref().is_some_and(|nominating| !nominating.is_at_work()) {
             self.feed_nominator(now, Input::Command(()), out);
         }
     }
@@ -44,34 +44,26 @@ impl<S: Service, N: Nominator> Member<S, N> {
     fn abstains(&self, now: LocalTime) -> Option<Duration> {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         let last = self.promises.until().after(timing.leader_lease * 3);
-        let until = self.abstains_until.max(match self.going {
-            Going::Stays => LocalTime::default(),
-            Going::Rests(rest) => last.min(rest.until),
-            Going::Drains | Going::Leaves => last,
-        });
+        let until = self.nominations.abstains_until().max(self.going.lets_others_lead_until(last));
         (now < until).then(|| now.until(until))
     }
 
     /// Somebody leads: none in this view came to nothing.
     pub(super) fn end_nominations(&mut self, out: &mut Out<S, N>) {
-        self.nominations.1 = 0;
+        self.nominations.succeeded();
         self.drop_nomination(out);
     }
 
     /// Takes part no longer.
     pub(super) fn drop_nomination(&mut self, out: &mut Out<S, N>) {
-        if let Some(nominating) = self.nominating.take() {
+        if let Some(nominating) = self.nominations.present.take() {
             nominating.end::<S>(out);
         }
         out.disarm(Timer::Nominee);
     }
 
     fn new_nomination(&mut self, electorate: Record) -> Option<Nomination<N>> {
-        let (epoch, earlier) = self.nominations;
-        let in_vain = if electorate.epoch == epoch { earlier } else { 0 };
-        let nomination = Nomination::new(electorate, self.me.incarnation, in_vain)?;
-        self.nominations = (nomination.electorate().epoch, in_vain.saturating_add(1));
-        Some(nomination)
+        self.nominations.another(electorate, self.me.incarnation)
     }
 
     /// Who takes part in a nomination that begins now.
@@ -97,8 +89,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower || self.abstains(now).is_some() {
             return;
         }
-        let new = if self.nominating.is_none() { self.electorate() } else { None };
-        let present = self.nominating.as_ref().map(Nomination::electorate);
+        let new = if self.nominations.present.is_none() { self.electorate() } else { None };
+        let present = self.nominations.present.as_ref().map(Nomination::electorate);
         let Some(electorate) = present.or(new.as_ref()).filter(|one| one.epoch == epoch) else {
             return out.tell(Event::Ignored("epoch"));
         };
@@ -106,10 +98,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return out.tell(Event::Ignored("stranger"));
         };
         if let Some(electorate) = new {
-            self.nominating = self.new_nomination(electorate);
+            self.nominations.present = self.new_nomination(electorate);
         }
         let runs = self.promises.run(now);
-        let Some(nominating) = &mut self.nominating else { return };
+        let Some(nominating) = &mut self.nominations.present else { return };
         if runs {
             return nominating.keep_early(rank, message);
         }
@@ -136,7 +128,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         input: Input<MemberId, (), N::Message, N::Timer>,
         out: &mut Out<S, N>,
     ) {
-        let elected = self.nominating.as_mut().and_then(|one| one.feed::<S>(now, input, out));
+        let elected =
+            self.nominations.present.as_mut().and_then(|one| one.feed::<S>(now, input, out));
         if let Some(winner) = elected {
             self.elected(now, winner, out);
         }
@@ -144,7 +137,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Somebody was nominated, and is no more than that until the leader lease protocol says more.
     fn elected(&mut self, now: LocalTime, winner: MemberId, out: &mut Out<S, N>) {
-        let outcome = self.nominating.as_ref().and_then(|one| one.outcome(now, winner));
+        let outcome = self.nominations.present.as_ref().and_then(|one| one.outcome(now, winner));
         let Some((winner, messages, took)) = outcome else { return };
         out.tell(Event::Elected { winner, messages, took });
         if winner == self.me.incarnation {

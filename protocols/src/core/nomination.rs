@@ -1,13 +1,67 @@
-//! One nomination: who takes part in it, and the nominator's own part.
+//! The nominations of a member. Of one: who takes part in it, and the nominator's own part.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Nominator, Out, PeerMessage, Service, Timer, say};
-use crate::ids::{Incarnation, MemberId};
+use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::protocol::{Effect, Input, Outbox};
 use crate::record::Record;
 use crate::time::LocalTime;
+
+/// The nominations of a member.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Nominations<N: Nominator> {
+    /// The one that it takes part in.
+    pub(super) present: Option<Nomination<N>>,
+    /// The latest view in which it took part in some, and in how many since somebody led last.
+    of_view: (Epoch, u32),
+    /// It takes part in none before: it could not reach the register.
+    abstains_until: LocalTime,
+    /// How often in a row it withdrew without an answer of the register.
+    withdrawals: u32,
+}
+
+impl<N: Nominator> Default for Nominations<N> {
+    fn default() -> Self {
+        let (of_view, abstains_until) = (Default::default(), LocalTime::default());
+        Self { present: None, of_view, abstains_until, withdrawals: 0 }
+    }
+}
+
+impl<N: Nominator> Nominations<N> {
+    /// One more among these. Nothing if this member is none of them.
+    pub(super) fn another(&mut self, electorate: Record, me: Incarnation) -> Option<Nomination<N>> {
+        let (epoch, earlier) = self.of_view;
+        let in_vain = if electorate.epoch == epoch { earlier } else { 0 };
+        let nomination = Nomination::new(electorate, me, in_vain)?;
+        self.of_view = (nomination.electorate().epoch, in_vain.saturating_add(1));
+        Some(nomination)
+    }
+
+    /// Somebody leads: none in this view came to nothing.
+    pub(super) fn succeeded(&mut self) {
+        self.of_view.1 = 0;
+    }
+
+    /// Until when it takes part in none for want of the register.
+    pub(super) fn abstains_until(&self) -> LocalTime {
+        self.abstains_until
+    }
+
+    /// The register did not answer: it takes part in none for a leader lease, twice as long each time, and at most
+    /// until each of so many has had its turn.
+    pub(super) fn withdraw(&mut self, now: LocalTime, leader_lease: Duration, turns: u32) {
+        let share = 1_u32.checked_shl(self.withdrawals).unwrap_or(u32::MAX).min(turns);
+        self.withdrawals += 1;
+        self.abstains_until = now.after(leader_lease * share);
+    }
+
+    /// The register answered.
+    pub(super) fn reaches_the_register(&mut self) {
+        self.withdrawals = 0;
+    }
+}
 
 /// A nomination among the members of the latest view.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -38,7 +92,7 @@ const EARLY_MAX: usize = 1024;
 
 impl<N: Nominator> Nomination<N> {
     /// Nothing if this member is none of the electorate.
-    pub(super) fn new(electorate: Record, me: Incarnation, in_vain: u32) -> Option<Self> {
+    fn new(electorate: Record, me: Incarnation, in_vain: u32) -> Option<Self> {
         let me = electorate.rank(me)?;
         let nominator = N::new(&electorate, me, in_vain);
         let (early, armed) = (Vec::new(), BTreeSet::new());

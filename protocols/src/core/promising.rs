@@ -1,7 +1,7 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
 use super::message::{Heartbeat, LeaderList, Promise, Table};
-use super::{Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
 use crate::record::Record;
@@ -17,7 +17,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         heartbeat: Heartbeat,
         out: &mut Out<S, N>,
     ) {
-        if self.going == Going::Leaves && !self.is_advisory() {
+        if self.going.leaves() && !self.is_advisory() {
             return self.parts_from(now, from, heartbeat.epoch, out);
         }
         if matches!(self.role, Role::Resigned(_)) {
@@ -138,7 +138,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.go_by(now, record.policy.arbiter, out);
         self.adopt_policy(&record);
         self.role = Role::Follower;
-        self.legacy = None;
+        self.departures.leave_behind(None);
         self.promises.enter(record.epoch);
         out.disarm(Timer::Join);
         out.disarm(Timer::Candidacy);
@@ -172,7 +172,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let listed = self.keep_list(now, epoch, to, list);
         let changes = self.changes(now, out);
         let notes = self.holds.unsent_notes();
-        let drains = self.going != Going::Stays;
+        let drains = !self.going.stays();
         let promise = Promise { epoch, seq, stamp: now, changes, listed, notes, drains };
         say(to, PeerMessage::Promise(Box::new(promise)), out);
     }
@@ -231,7 +231,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// The register holds a newer view. If it names this member, its leader will announce it; if
     /// that leader does not, the members of that view elect.
     pub(super) fn learn_of(&mut self, now: LocalTime, record: Record, out: &mut Out<S, N>) {
-        if self.going == Going::Leaves && !self.is_advisory() {
+        if self.going.leaves() && !self.is_advisory() {
             if let Some(leader) =
                 record.leader.filter(|_| record.rank(self.me.incarnation).is_some())
             {

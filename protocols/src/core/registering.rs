@@ -136,7 +136,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// While a write is under way it states nothing that could be relied on for the next step; the
     /// answer to the write, or its absence, leads to the next read.
     fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out<S, N>) {
-        self.withdrawals = 0;
+        self.nominations.reaches_the_register();
         self.note_mark(now, &value);
         if let Some(record) = &value.record {
             self.confirm(sent, record, out);

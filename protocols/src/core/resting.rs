@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use super::going::Rest;
 use super::service::Notice;
-use super::{Event, Going, Member, Nominator, Out, Rest, Role, Service};
+use super::{Event, Member, Nominator, Out, Role, Service};
 use crate::ids::Incarnation;
 use crate::time::LocalTime;
 
@@ -40,16 +41,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         let tries = now.after(timing.leader_lease * TRIES);
         let rest = Rest { since: now, tries, until: tries.max(now.after(cooldown)) };
-        self.next_leader = to.or(self.next_leader);
-        self.going = match self.going {
-            Going::Stays => Going::Rests(rest),
-            // A transfer takes no cooldown back, and a caller that asks over and over keeps nobody from being believed for longer.
-            Going::Rests(before) => {
-                let of = if self.belief.ends() { before } else { rest };
-                Going::Rests(Rest { until: rest.until.max(before.until), ..of })
-            }
-            Going::Drains | Going::Leaves => return,
-        };
+        if !self.going.begin_rest(rest, to, self.belief.ends()) {
+            return;
+        }
         self.notice(now, Notice::Rests, out);
         if matches!(self.role, Role::Candidate(_) | Role::Leader(_)) && self.belief.goes_on(now) {
             // Between two views of its own, or in one that has just begun, it hands over once members have promised.
@@ -61,7 +55,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Whether a leader that rests has yet to hear that the register answers: without that its successor could not begin
     /// a view. It asks.
     pub(super) fn rests_for_the_register(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
-        let Going::Rests(rest) = self.going else { return false };
+        let Some(rest) = self.going.rest() else { return false };
         let waits = !self.is_advisory() && !self.promises.are_confirmed_since(rest.since);
         if waits {
             self.read_register(now, out);
@@ -72,7 +66,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// The register answered, and confirmed the view: a leader that rests may have waited for that.
     pub(super) fn rests_as_the_register_answers(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let confirmed = |rest: Rest| self.promises.are_confirmed_since(rest.since);
-        if matches!(self.going, Going::Rests(rest) if confirmed(rest)) && self.belief.ends() {
+        if self.going.rest().is_some_and(confirmed) && self.belief.ends() {
             self.drain_lead(now, out);
         }
     }
@@ -89,9 +83,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Once the time is over it is a candidate like others, and a leader that found nobody in time leads on.
     pub(super) fn look_at_rest(&mut self, now: LocalTime) {
         let leads = matches!(self.role, Role::Leader(_));
-        let is_over = |rest: Rest| now >= if leads { rest.tries } else { rest.until };
-        if matches!(self.going, Going::Rests(rest) if is_over(rest)) {
-            (self.going, self.next_leader) = (Going::Stays, None);
+        if self.going.end_rest(now, leads) {
             self.belief.set_ends(false);
         }
     }
@@ -99,6 +91,6 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Who would lead next if this member, which leads, gave its leader lease up.
     pub(super) fn successor(&self, now: LocalTime, stay: bool) -> Option<Incarnation> {
         let Role::Leader(leader) = &self.role else { return None };
-        leader.successor(now, self.me.incarnation, self.next_leader, stay)
+        leader.successor(now, self.me.incarnation, self.going.next_leader(), stay)
     }
 }

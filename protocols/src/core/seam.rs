@@ -8,6 +8,25 @@ use crate::policy::LeaseClass;
 use crate::record::Record;
 use crate::time::LocalTime;
 
+/// A service, and for when its timer is set.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Serving<S> {
+    pub(super) service: S,
+    armed: Option<LocalTime>,
+}
+
+impl<S: Service> Serving<S> {
+    pub(super) fn new(me: Incarnation) -> Self {
+        Self { service: S::new(me), armed: None }
+    }
+
+    /// For when its timer is to be set, if that has changed.
+    fn changed_timer(&mut self) -> Option<Option<LocalTime>> {
+        let next = self.service.next_timer();
+        (std::mem::replace(&mut self.armed, next) != next).then_some(next)
+    }
+}
+
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Lets the service hear what the core noticed, and then do something; and carries out what it wants.
     pub(super) fn with_service<R>(
@@ -17,7 +36,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         act: impl FnOnce(&mut S, &mut Cx<'_, S>) -> R,
     ) -> R {
         let mut effects = Vec::new();
-        let (service, holds) = (&mut self.service, &mut self.holds);
+        let (service, holds) = (&mut self.serving.service, &mut self.holds);
         let detector = self.detection.detector();
         let mut cx = Cx { now, holds, detector, out: &mut effects };
         hear_notices(service, &mut cx);
@@ -83,18 +102,16 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Sets the timer of the service, if the time for it has changed.
     fn arm_service(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let next = self.service.next_timer();
-        if std::mem::replace(&mut self.armed, next) != next {
-            match next {
-                Some(at) => out.arm(Timer::Service, now.until(at)),
-                None => out.disarm(Timer::Service),
-            }
+        match self.serving.changed_timer() {
+            Some(Some(at)) => out.arm(Timer::Service, now.until(at)),
+            Some(None) => out.disarm(Timer::Service),
+            None => {}
         }
     }
 
     /// The timer of the service fires.
     pub(super) fn service_timer(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        self.armed = None;
+        self.serving.armed = None;
         self.with_service(now, out, Service::fire);
     }
 
@@ -152,7 +169,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn end_view(&mut self) {
         self.holds.leave_view();
         self.links.anew();
-        self.service.end_view(&self.holds);
+        self.serving.service.end_view(&self.holds);
     }
 
     /// This member leads no longer: its own holds go on as a lease until the deadline of which
@@ -176,7 +193,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.holds.set_open(now, false);
         self.holds.see_to_what_is_due(now);
         self.let_hear(now, out);
-        let lines = self.holds.seat().map(|seat| self.service.lines(seat));
+        let lines = self.holds.seat().map(|seat| self.serving.service.lines(seat));
         self.holds.table(now, lines.unwrap_or_default())
     }
 

@@ -15,7 +15,7 @@
 //! refused with an arbiter stays refused, and no process ever leads two views of one number.
 
 use super::leader::{Leader, Task};
-use super::{Going, Member, Nominator, Out, Role, Service, Timer};
+use super::{Member, Nominator, Out, Role, Service, Timer};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Policy};
 use crate::record::{MemberInfo, Record};
@@ -168,7 +168,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// A leader without an arbiter, whose policy asks for one, finds out what is in the register.
     pub(super) fn consider_quorum(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if !self.wants_quorum() || self.going == Going::Leaves {
+        if !self.wants_quorum() || self.going.leaves() {
             return;
         }
         if self.leader().is_some_and(|leader| leader.begin_to_arbitrate(now)) {
