@@ -239,7 +239,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The service of this member.
     pub fn service(&self) -> &S {
-        &self.serving.service
+        self.serving.service()
     }
 
     fn command(&mut self, now: LocalTime, command: Command<S::Command>, out: &mut Out<S, N>) {

@@ -18,11 +18,25 @@ pub(super) struct Departures {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Legacy {
     /// The view.
-    pub(super) base: Epoch,
+    base: Epoch,
     /// Who has its table.
-    pub(super) successor: Option<Incarnation>,
+    successor: Option<Incarnation>,
     /// What may still be held, if that is known of all holds.
-    pub(super) held: Option<Vec<LeftHold>>,
+    held: Option<Vec<LeftHold>>,
+}
+
+impl Legacy {
+    pub(super) fn base(&self) -> Epoch {
+        self.base
+    }
+
+    pub(super) fn successor(&self) -> Option<Incarnation> {
+        self.successor
+    }
+
+    pub(super) fn held(&self) -> Option<&Vec<LeftHold>> {
+        self.held.as_ref()
+    }
 }
 
 impl Departures {

@@ -196,10 +196,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// the register names somebody else, or nobody.
     pub(super) fn depart(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let known = self.record.as_ref().map(|record| record.epoch);
-        if let Some(legacy) = self.departures.legacy().filter(|legacy| known == Some(legacy.base)) {
-            let Some(successor) = legacy.successor else { return self.close_group(now, out) };
+        if let Some(legacy) = self.departures.legacy().filter(|legacy| known == Some(legacy.base()))
+        {
+            let Some(successor) = legacy.successor() else { return self.close_group(now, out) };
             // Its application may have given back since what it holds according to the table.
-            let leave = Leave { epoch: legacy.base, holds: self.holds.running(now) };
+            let leave = Leave { epoch: legacy.base(), holds: self.holds.running(now) };
             say(successor, PeerMessage::Leave(Box::new(leave)), out);
             return self.await_successor(out);
         }
@@ -302,13 +303,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return;
         };
         let mine = |r: &Record| {
-            r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
+            r.epoch == legacy.base() && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
         let Some(record) = value.record.filter(mine) else { return self.gone(out) };
         // Its application may have given back since what it holds according to the table.
         let me = self.me.incarnation;
         let stands = |held: &LeftHold| held.holder != me || self.holds.keeps_out(now, &held.name);
-        let held = legacy.held.clone();
+        let held = legacy.held().cloned();
         let held = held.map(|held| held.into_iter().filter(stands).collect::<Vec<_>>());
         let settled = held.as_ref().is_some_and(Vec::is_empty);
         let record = Record { leader: None, settled, held, nonce: self.register.nonce(), ..record };
@@ -327,7 +328,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Resigned::HandedOver => {}
             Resigned::Closes { wrote: false } => self.read_register(now, out),
             Resigned::Closes { wrote: true } => {
-                if self.departures.legacy().is_some_and(|legacy| legacy.held.is_none()) {
+                if self.departures.legacy().is_some_and(|legacy| legacy.held().is_none()) {
                     out.tell(Event::Undone("say in the register what is held"));
                 }
                 self.gone(out);

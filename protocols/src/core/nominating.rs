@@ -18,7 +18,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if let Some(wait) = self.abstains(now) {
             return out.arm(Timer::Nominee, wait.max(self.pause()));
         }
-        let nominating = self.nominations.present.take();
+        let nominating = self.nominations.take();
         let Some(mut nominating) = nominating.or_else(|| self.new_nomination(self.electorate()?))
         else {
             return;
@@ -27,14 +27,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.begin_candidacy(now, None, out);
         }
         let early = nominating.begin(now);
-        self.nominations.present = Some(nominating);
+        self.nominations.join(nominating);
         self.role = Role::Follower;
         out.arm(Timer::Nominee, self.pause() * 2);
         for (from, message) in early {
             self.feed_nominator(now, Input::Message { from, message }, out);
         }
         // What arrived early may be the outcome of one that began before.
-        if self.nominations.present.as_ref().is_some_and(|nominating| !nominating.is_at_work()) {
+        if self.nominations.present().is_some_and(|nominating| !nominating.is_at_work()) {
             self.feed_nominator(now, Input::Command(()), out);
         }
     }
@@ -56,7 +56,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Takes part no longer.
     pub(super) fn drop_nomination(&mut self, out: &mut Out<S, N>) {
-        if let Some(nominating) = self.nominations.present.take() {
+        if let Some(nominating) = self.nominations.take() {
             nominating.end::<S>(out);
         }
         out.disarm(Timer::Nominee);
@@ -89,19 +89,19 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower || self.abstains(now).is_some() {
             return;
         }
-        let new = if self.nominations.present.is_none() { self.electorate() } else { None };
-        let present = self.nominations.present.as_ref().map(Nomination::electorate);
+        let new = if self.nominations.present().is_none() { self.electorate() } else { None };
+        let present = self.nominations.present().map(Nomination::electorate);
         let Some(electorate) = present.or(new.as_ref()).filter(|one| one.epoch == epoch) else {
             return out.tell(Event::Ignored("epoch"));
         };
         let Some(rank) = electorate.rank(from) else {
             return out.tell(Event::Ignored("stranger"));
         };
-        if let Some(electorate) = new {
-            self.nominations.present = self.new_nomination(electorate);
+        if let Some(new) = new.and_then(|electorate| self.new_nomination(electorate)) {
+            self.nominations.join(new);
         }
         let runs = self.promises.run(now);
-        let Some(nominating) = &mut self.nominations.present else { return };
+        let Some(nominating) = self.nominations.present_mut() else { return };
         if runs {
             return nominating.keep_early(rank, message);
         }
@@ -128,8 +128,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         input: Input<MemberId, (), N::Message, N::Timer>,
         out: &mut Out<S, N>,
     ) {
-        let elected =
-            self.nominations.present.as_mut().and_then(|one| one.feed::<S>(now, input, out));
+        let elected = self.nominations.present_mut().and_then(|one| one.feed::<S>(now, input, out));
         if let Some(winner) = elected {
             self.elected(now, winner, out);
         }
@@ -137,7 +136,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Somebody was nominated, and is no more than that until the leader lease protocol says more.
     fn elected(&mut self, now: LocalTime, winner: MemberId, out: &mut Out<S, N>) {
-        let outcome = self.nominations.present.as_ref().and_then(|one| one.outcome(now, winner));
+        let outcome = self.nominations.present().and_then(|one| one.outcome(now, winner));
         let Some((winner, messages, took)) = outcome else { return };
         out.tell(Event::Elected { winner, messages, took });
         if winner == self.me.incarnation {

@@ -13,7 +13,7 @@ use crate::time::LocalTime;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Nominations<N: Nominator> {
     /// The one that it takes part in.
-    pub(super) present: Option<Nomination<N>>,
+    present: Option<Nomination<N>>,
     /// The latest view in which it took part in some, and in how many since somebody led last.
     of_view: (Epoch, u32),
     /// It takes part in none before: it could not reach the register.
@@ -30,6 +30,25 @@ impl<N: Nominator> Default for Nominations<N> {
 }
 
 impl<N: Nominator> Nominations<N> {
+    /// The one that it takes part in.
+    pub(super) fn present(&self) -> Option<&Nomination<N>> {
+        self.present.as_ref()
+    }
+
+    pub(super) fn present_mut(&mut self) -> Option<&mut Nomination<N>> {
+        self.present.as_mut()
+    }
+
+    /// It takes part in none from now on.
+    pub(super) fn take(&mut self) -> Option<Nomination<N>> {
+        self.present.take()
+    }
+
+    /// It takes part in that one.
+    pub(super) fn join(&mut self, nomination: Nomination<N>) {
+        self.present = Some(nomination);
+    }
+
     /// One more among these. Nothing if this member is none of them.
     pub(super) fn another(&mut self, electorate: Record, me: Incarnation) -> Option<Nomination<N>> {
         let (epoch, earlier) = self.of_view;

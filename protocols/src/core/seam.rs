@@ -11,13 +11,17 @@ use crate::time::LocalTime;
 /// A service, and for when its timer is set.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Serving<S> {
-    pub(super) service: S,
+    service: S,
     armed: Option<LocalTime>,
 }
 
 impl<S: Service> Serving<S> {
     pub(super) fn new(me: Incarnation) -> Self {
         Self { service: S::new(me), armed: None }
+    }
+
+    pub(super) fn service(&self) -> &S {
+        &self.service
     }
 
     /// For when its timer is to be set, if that has changed.
