@@ -1,7 +1,6 @@
 //! A task of ours that goes on beside others, to which it leaves the cores.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command};
 use std::time::Instant;
 
@@ -23,8 +22,8 @@ impl Beside {
         let log = NamedTempFile::new()?;
         // By this name it is also there when a build has put another file in its place.
         let this = format!("/proc/{}/exe", process::id());
-        let mut command = Command::new("chrt");
-        command.args(["--idle", "0", &this, task]).process_group(0);
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", LAST, &this, task]);
         let child = command.stdout(log.reopen()?).stderr(log.reopen()?).spawn()?;
         Ok(Self { task, began: Instant::now(), child, log })
     }
@@ -39,6 +38,13 @@ impl Beside {
         Ok(())
     }
 }
+
+/// Runs a program after all others. The kernel shares the cores among sessions first (`sched(7)`, autogroup), and within
+/// one by the policy of its threads; so it has a session of its own, and with it a group of processes.
+const LAST: &str = r#"
+! [ -e /proc/self/autogroup ] || echo 19 > /proc/self/autogroup
+exec chrt --idle 0 "$0" "$@"
+"#;
 
 impl Drop for Beside {
     fn drop(&mut self) {

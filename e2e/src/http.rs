@@ -26,7 +26,7 @@ pub struct Reply {
 }
 
 /// How long an answer may take; longer than any wait that is asked for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long a connection may take to be made: none crosses more than this machine.
 const CONNECT: Duration = Duration::from_millis(200);

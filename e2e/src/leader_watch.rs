@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Pod;
 use crate::http::Http;
+use crate::product::ADMIN;
 
 /// The gauge of the group's own leader.
 pub const LEADS_GROUP: &str = "conclave_leader{";
@@ -121,9 +122,6 @@ impl<const N: usize> Looks<N> {
         *all
     }
 }
-
-/// Where a pod's metrics are.
-const ADMIN: u16 = 7072;
 
 /// How long a pod may take to end.
 const ENDS: Duration = Duration::from_secs(15);

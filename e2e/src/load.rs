@@ -17,10 +17,8 @@ use serde_json::Value;
 use crate::boottime::Boottime;
 use crate::cluster::{Cluster, Pod, PodNetwork};
 use crate::http::{Http, Reply};
+use crate::product::API;
 use crate::second_opinion;
-
-/// Where a pod's API is.
-const API: u16 = 7070;
 
 /// What a client waits after something went wrong.
 const PAUSE: Duration = Duration::from_millis(20);

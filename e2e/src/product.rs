@@ -17,6 +17,7 @@ use crate::binaries::{self, Binary};
 use crate::cluster::{Cluster, Namespace, Pod};
 use crate::traces::{self, Traces};
 use crate::{cache, command, image, wait};
+pub(crate) use calls::{ADMIN, API};
 use witness::Witness;
 
 /// The release and the namespace of the operator.
@@ -93,7 +94,7 @@ pub struct Group<'a> {
 /// What a sidecar answered.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status code; zero if there was no answer.
+    /// The status code.
     pub status: u16,
     /// The body; null if it is no JSON.
     pub body: Value,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
-use crate::product::SYSTEM;
+use crate::product::{ADMIN, SYSTEM};
 use crate::{binaries, command, wait};
 
 /// A Prometheus of one test; it ends with it.
@@ -126,9 +126,6 @@ pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
 /// The longest way to a metric: the kubelet looks at a pod every 60 to 90 s and then replaces the files of its Secrets, and
 /// the operator reads those every 10 s.
 const ALL_ROUND: Duration = Duration::from_secs(150);
-
-/// Where a pod's metrics are.
-const ADMIN: u16 = 7072;
 
 const SCRAPE: &str = "
 global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}

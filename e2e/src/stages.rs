@@ -28,9 +28,6 @@ const STAGES: &[Stage] = &[
     Stage { name: "images", when: When::OwnCluster, run: make_images },
     Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
     Stage { name: "cluster tests", when: When::Full, run: run_cluster_tests },
-    Stage { name: "searches begin", when: When::Full, run: begin_searches },
-    Stage { name: "cluster tests, alone", when: When::Full, run: run_cluster_tests_alone },
-    Stage { name: "searches", when: When::Full, run: end_searches },
     Stage { name: "cluster down", when: When::CleanUp, run: remove_cluster },
 ];
 
@@ -75,8 +72,6 @@ struct Run {
     only_quick: bool,
     /// The images that are made meanwhile.
     images: Option<Beside>,
-    /// The tests that search meanwhile.
-    searches: Option<Beside>,
     /// Held while this run has the cluster.
     claim: Option<File>,
 }
@@ -160,8 +155,7 @@ pub fn product_archive() -> PathBuf {
 impl Run {
     fn begin() -> Result<Self> {
         let skipped = NamedTempFile::new()?;
-        let (images, searches) = (None, None);
-        Ok(Self { failure: None, skipped, only_quick: false, images, searches, claim: None })
+        Ok(Self { failure: None, skipped, only_quick: false, images: None, claim: None })
     }
 }
 
@@ -219,16 +213,6 @@ fn run_tests(run: &mut Run) -> Result<()> {
 
 fn tests(run: &Run, arguments: &[&str]) -> Result<()> {
     command::run(cargo_command(arguments).env(skipped::FILE, run.skipped.path()))
-}
-
-/// From here on nothing else keeps the cores busy: one test waits for pods at a time.
-fn begin_searches(run: &mut Run) -> Result<()> {
-    run.searches = Some(Beside::begin("searches")?);
-    Ok(())
-}
-
-fn end_searches(run: &mut Run) -> Result<()> {
-    run.searches.take().map_or(Ok(()), Beside::end)
 }
 
 fn install_packages(_: &mut Run) -> Result<()> {
@@ -302,6 +286,7 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
+/// Whatever fails, the rest is run too.
 fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("the day of this run: {}", rotation::day()?);
     println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
@@ -309,11 +294,13 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("network policies enforced: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
-    cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat())
-}
-
-fn run_cluster_tests_alone(run: &mut Run) -> Result<()> {
-    cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"])
+    let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
+    // From here on one test at a time waits for pods, and leaves the cores to others.
+    println!("tests that run alone, beside those that search");
+    let searches = Beside::begin("searches")?;
+    let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
+    let found = searches.end();
+    beside.and(alone).and(found)
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {

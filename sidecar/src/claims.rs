@@ -280,8 +280,10 @@ pub enum AskError {
     /// The claim's name is taken by a claim that asked for something else.
     #[error("a claim of this name asked for something else before")]
     Differs,
-    /// The name is one that the sidecar draws, and it has drawn it for no claim of this lock that is known.
-    #[error("the sidecar draws names of this form itself, and knows no claim of this name")]
+    /// The name is of the form of those that sidecars draw, and this one knows no claim of this lock that has it.
+    #[error(
+        "a name of your own: sidecars draw those of this form, and this one knows no claim of it"
+    )]
     Drawn,
     /// A claim of this name has ended.
     #[error("a claim of this name has ended: {0:?}")]

@@ -9,13 +9,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 use crate::clock_pages::at;
 use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
+use crate::product::API;
 use crate::{cache, command};
 
 /// How many calls are made.
 const CALLS: usize = 5_000;
-
-/// The port of the API.
-const PORT: u16 = 7070;
 
 /// Reads the clock by HTTP from within a pod, one call after the other on one connection, and prints how long that took.
 /// Beside it is a call whose answer needs no clock.
@@ -23,7 +21,7 @@ pub(super) fn by_http(cluster: &Cluster, pod: &Pod) -> Result<()> {
     let network = cluster.network_of(pod)?;
     let measure = move || -> Result<(Vec<u64>, Vec<u64>)> {
         network.enter()?;
-        let mut http = Http::connect(PORT)?;
+        let mut http = Http::connect(API)?;
         let time = calls(&mut http, "/v1/time")?;
         Ok((time, calls(&mut http, "/v1/elections/default")?))
     };

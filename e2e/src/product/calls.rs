@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{APPLICATION, Answer, Group};
@@ -56,7 +56,10 @@ impl Group<'_> {
     /// The metrics of a pod's sidecar.
     pub fn metrics(&self, pod: &Pod) -> Result<String> {
         let (method, port, path) = ("GET", ADMIN, "/metrics");
-        Ok(self.send(pod, Call { method, port, path, headers: &[], body: "" })?.1)
+        let (status, body, _) =
+            self.send(pod, Call { method, port, path, headers: &[], body: "" })?;
+        ensure!(status == 200, "{path} of {}: {status}: {body}", pod.name);
+        Ok(body)
     }
 
     /// Status, body, and how long it took. By `kubectl` and `curl` one costs more than all that a sidecar does for it.
@@ -108,7 +111,7 @@ impl Group<'_> {
 }
 
 /// Where the sidecar's API is.
-const API: u16 = 7070;
+pub(crate) const API: u16 = 7070;
 
 /// Where its metrics are.
-const ADMIN: u16 = 7072;
+pub(crate) const ADMIN: u16 = 7072;

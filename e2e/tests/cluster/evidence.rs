@@ -99,12 +99,23 @@ fn an_application_whose_container_is_killed_leads_no_more() -> Result<()> {
                 Ok(())
             })?;
             pods.push(leader);
-            ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
+            let goes_on = || {
+                let (leads, token) = lead(group, "reports", &pods)?;
+                let is_same = leads.uid == next.uid && token == second;
+                ensure!(
+                    is_same,
+                    "{} leads with {token}, not {} with {second}",
+                    leads.name,
+                    next.name
+                );
+                Ok(())
+            };
+            goes_on()?;
             stand_in_all(group, &next, 3)?;
             // So it stays; and a trace of so little would show nothing.
             for _ in 0..25 {
                 thread::sleep(Duration::from_secs(1));
-                ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
+                goes_on()?;
             }
             Ok(())
         })

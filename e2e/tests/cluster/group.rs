@@ -113,8 +113,9 @@ fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<
             let pods = group.pods()?;
             let sum = counter.count(&pods, counter::LOCKED, 100)?;
             ensure!(sum == 1_000, "{sum} of 1,000 increments under the lock");
-            let sum = counter.count(&pods, counter::FREELY, 100)?;
-            ensure!(sum < 1_000, "nothing is lost without the lock: the test shows nothing");
+            // So many that the clients do count at once.
+            let sum = counter.count(&pods, counter::FREELY, 1_000)?;
+            ensure!(sum < 10_000, "nothing is lost without the lock: the test shows nothing");
             Ok(())
         })
     })

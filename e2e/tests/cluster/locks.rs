@@ -137,10 +137,8 @@ fn a_holder_dies_while_all_count(
     let [dies, next] = [turn, turn + 1].map(|turn| &followers[turn % followers.len()]);
     let count = || counter.count(&pods, counter::LOCKED, EACH);
     let kill = || group.namespace.cluster().signal_container(dies, SIDECAR, Signal::KILL);
-    let (sum, token) = while_counting(group, [dies, next], before, counter, count, kill)?;
     let expected = EACH * 2 * pods.len() as u64;
-    ensure!(sum == expected, "{sum} of {expected} increments");
-    Ok(token)
+    while_counting(group, [dies, next], before, counter, (count, expected), kill)
 }
 
 /// A whole pod is killed that holds it, with its application: by `Superpeers` the one that grants it, else every other turn
@@ -168,23 +166,21 @@ fn a_pod_is_killed_while_the_others_count(
     let by_force = ["delete", "pod", &dies.name, "--grace-period=0", "--force", "--wait=false"];
     let kill = || group.namespace.kubectl(&by_force).map(drop);
     let pair = [&dies, &others[0]];
-    let (sum, token) = while_counting(group, pair, before, counter, count, kill)?;
     let expected = EACH * 2 * others.len() as u64;
-    ensure!(sum == expected, "{sum} of {expected} increments");
-    Ok(token)
+    while_counting(group, pair, before, counter, (count, expected), kill)
 }
 
-/// One holds the lock that clients count under, and is killed; another gets it. What the counter shows in the
-/// end, and the token of the other.
+/// One holds the lock that clients count under, and is killed; another gets it. All that they are to count is counted
+/// in the end. The token of the other.
 fn while_counting(
     group: &Group<'_>,
     [dies, next]: [&Pod; 2],
     before: u64,
     tally: &Counter<'_>,
-    count: impl FnOnce() -> Result<u64> + Send,
+    (count, expected): (impl FnOnce() -> Result<u64> + Send, u64),
     kill: impl FnOnce() -> Result<()>,
-) -> Result<(u64, u64)> {
-    let counted = thread::scope(|scope| -> Result<_> {
+) -> Result<u64> {
+    let token = thread::scope(|scope| -> Result<_> {
         tally.set(next, 0)?;
         let clients = scope.spawn(count);
         wait::until("clients that count", SOON, || {
@@ -193,16 +189,20 @@ fn while_counting(
             Ok(())
         })?;
         let held = group.lock(dies, "counter", "60s")?;
-        ensure!(!clients.is_finished(), "nobody counts any more");
+        // Nobody counts while another holds it, so this goes on to be so.
+        let shown = tally.shows(next)?;
+        ensure!(shown < expected, "nobody counts any more");
         kill()?;
         let after = group.lock(next, "counter", "60s")?;
         let tokens = [before, held.number("token")?, after.number("token")?];
         ensure!(tokens.is_sorted_by(|one, other| one < other), "tokens do not rise: {tokens:?}");
         group.unlock(next, &after)?;
-        Ok((clients.join().expect("it does not panic")?, tokens[2]))
+        let sum = clients.join().expect("it does not panic")?;
+        ensure!(sum == expected, "{sum} of {expected} increments");
+        Ok(tokens[2])
     })?;
     group.await_members(PODS)?;
-    Ok(counted)
+    Ok(token)
 }
 
 /// The rank of each of these pods.

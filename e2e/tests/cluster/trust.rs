@@ -299,7 +299,7 @@ spec:
       - name: application
         image: IMAGE
         imagePullPolicy: IfNotPresent
-        command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+        command: [bash, -c, 'trap exit TERM; sleep infinity & wait']
         securityContext: RESTRICTED
 ";
 
@@ -328,7 +328,7 @@ spec:
   - name: application
     image: IMAGE
     imagePullPolicy: IfNotPresent
-    command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+    command: [bash, -c, 'trap exit TERM; sleep infinity & wait']
     securityContext: RESTRICTED
 ";
 
@@ -343,7 +343,7 @@ spec:
   - name: application
     image: IMAGE
     imagePullPolicy: IfNotPresent
-    command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+    command: [bash, -c, 'trap exit TERM; sleep infinity & wait']
     securityContext: RESTRICTED
     volumeMounts:
     - {name: api, mountPath: /tokens/api}

@@ -24,10 +24,15 @@ impl<S: Service> Serving<S> {
         &self.service
     }
 
-    /// For when its timer is to be set, if that has changed.
-    fn changed_timer(&mut self) -> Option<Option<LocalTime>> {
+    /// Sets its timer, if the time for it has changed.
+    fn arm<N: Nominator>(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let next = self.service.next_timer();
-        (std::mem::replace(&mut self.armed, next) != next).then_some(next)
+        if std::mem::replace(&mut self.armed, next) != next {
+            match next {
+                Some(at) => out.arm(Timer::Service, now.until(at)),
+                None => out.disarm(Timer::Service),
+            }
+        }
     }
 }
 
@@ -62,7 +67,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if notified {
             self.arm_holds(now, out);
         }
-        self.arm_service(now, out);
+        self.serving.arm::<N>(now, out);
         if let Some(next) = next {
             self.transfer(now, next, out);
         }
@@ -101,15 +106,6 @@ impl<S: Service, N: Nominator> Member<S, N> {
         match self.holds.next_end() {
             Some(deadline) => out.arm(Timer::Holds, now.until(deadline)),
             None => out.disarm(Timer::Holds),
-        }
-    }
-
-    /// Sets the timer of the service, if the time for it has changed.
-    fn arm_service(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        match self.serving.changed_timer() {
-            Some(Some(at)) => out.arm(Timer::Service, now.until(at)),
-            Some(None) => out.disarm(Timer::Service),
-            None => {}
         }
     }
 

@@ -159,8 +159,8 @@ impl Book {
             if let Some(claim) = self.ended.find(&ask.lock, &id) {
                 return Err(AskError::Ended(Box::new(claim.clone())));
             }
-            // It may be the next that is drawn.
-            if id.maker() == Some(self.me) {
+            // It may be drawn next, here or by another, and states who made it.
+            if id.maker().is_some() {
                 return Err(AskError::Drawn);
             }
         }

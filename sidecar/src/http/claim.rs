@@ -52,7 +52,7 @@ pub(super) async fn get_claim(
     query.finish(&["wait", "index"])?;
     let mut claim = found(&api, api.group.find(path.lock, path.claim).await)?;
     if watched::wants_events(&headers) {
-        return watched::events(&api, claim, ());
+        return Ok(watched::events(&api, claim, api.long_call()?));
     }
     patience.wait(&api, &mut claim).await?;
     let claim = claim.borrow().clone();

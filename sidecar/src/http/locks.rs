@@ -147,28 +147,30 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
     let tries = ask.wait == Wait::For(std::time::Duration::ZERO);
     let span = debug_span!(target: PATH, "ask", lock = ask.lock.as_str());
     let streams = watched::wants_events(headers);
+    let may_wait = streams || !responds_async(headers);
+    // Before anything is asked for: of a caller that is turned away there is no claim.
+    let permit = may_wait.then(|| api.long_call()).transpose()?;
     let is_found_again = ask.claim.is_some() && !streams;
     let on_hang_up = if is_found_again { OnHangUp::Abandon } else { OnHangUp::Release };
     let asking = hold::ask(api.group.clone(), ask, on_hang_up);
     let (mut asked, caller) = asking.instrument(span).await?;
     // A stream that waits begins at once; one that only tries can still say no by its status.
-    let waits = if streams { tries } else { asked.created && !responds_async(headers) };
+    let waits = if streams { tries } else { asked.created && may_wait };
     if waits {
         let span = debug_span!(target: PATH, "wait");
-        settle(api, &mut asked.claim).instrument(span).await?;
+        settle(&mut asked.claim).instrument(span).await?;
     }
     if streams {
-        return stream(api, &asked.claim, caller);
+        return stream(api, &asked.claim, (caller, permit));
     }
     answer(api, &asked.claim, caller, asked.created)
 }
 
 /// Waits until the claim does not wait any more. How long is the group's business.
-async fn settle(api: &Api, claim: &mut watch::Receiver<Claim>) -> Result<(), Problem> {
+async fn settle(claim: &mut watch::Receiver<Claim>) -> Result<(), Problem> {
     if is_settled(&claim.borrow().state) {
         return Ok(());
     }
-    let _permit = api.long_call()?;
     let settled = claim.wait_for(|claim| is_settled(&claim.state)).await;
     settled.map(drop).map_err(|_| Problem::new(ProblemType::Terminating, "the group has ended"))?;
     // Lets the connection look once more whether the caller is still there, before the answer is
@@ -198,14 +200,18 @@ fn answer(
     Ok(caller.deliver(response))
 }
 
-fn stream(api: &Api, claim: &watch::Receiver<Claim>, caller: Caller) -> Result<Response, Problem> {
+fn stream<C: Send + 'static>(
+    api: &Api,
+    claim: &watch::Receiver<Claim>,
+    caller: C,
+) -> Result<Response, Problem> {
     let first = claim.borrow().clone();
     let now = api.group.os_clock().moment();
     if let Some(problem) = Problem::of_claim(&first, now.boottime) {
         return Err(problem);
     }
     let headers = ClaimView::at(&first, now).headers(&first);
-    let events = watched::events(api, claim.clone(), caller)?;
+    let events = watched::events(api, claim.clone(), caller);
     Ok((headers, events).into_response())
 }
 

@@ -165,7 +165,7 @@ impl From<AskError> for Problem {
             AskError::NotAllowed => ProblemType::NotAllowed,
             AskError::Differs => ProblemType::ClaimDiffers,
             AskError::Ended(claim) => return ended(claim),
-            AskError::Drawn => return Self::invalid("claim", DRAWN),
+            AskError::Drawn => return Self::invalid("claim", error.to_string()),
             AskError::Full { .. } => ProblemType::QueueFull,
             AskError::NotReady(_) => ProblemType::NotReady,
             AskError::Closed => ProblemType::Terminating,
@@ -271,10 +271,6 @@ fn ended(claim: &Claim) -> Problem {
         ClaimState::Waiting { .. } => Problem::lost(claim, LostReason::LeaseExpired),
     }
 }
-
-/// What the name of a claim is to be that is made under it.
-const DRAWN: &str =
-    "a name of your own: this is one that the sidecar draws, and it knows no claim of this name";
 
 fn lost_detail(reason: LostReason) -> &'static str {
     match reason {

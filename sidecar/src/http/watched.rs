@@ -115,14 +115,13 @@ impl Patience {
 }
 
 /// Streams every change of `state`, the present one first, and the deadline as it moves on. The stream keeps
-/// `caller` alive.
+/// `caller` alive, and with it the leave to stream.
 pub(super) fn events<T: Watched, C: Send + 'static>(
     api: &Api,
     state: watch::Receiver<T>,
     caller: C,
-) -> Result<Response, Problem> {
-    let permit = api.long_call()?;
-    Ok(sse(api, changes(api, state, (caller, permit), event)))
+) -> Response {
+    sse(api, changes(api, state, caller, event))
 }
 
 /// One event, under its name.

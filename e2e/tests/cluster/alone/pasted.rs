@@ -277,5 +277,5 @@ spec:
       - name: application
         image: IMAGE
         imagePullPolicy: IfNotPresent
-        command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+        command: [bash, -c, 'trap exit TERM; sleep infinity & wait']
 ";

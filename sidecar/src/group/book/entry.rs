@@ -112,10 +112,7 @@ impl ClaimEntry {
     /// Why its hold is over, if the application has not renewed it or it has held long enough: what came first. If it
     /// was in jeopardy before, that comes first, and so does the end of its lease.
     pub(super) fn is_cut_short(&self, now: LocalTime) -> Option<LostReason> {
-        let ends =
-            [(self.ttl_until, LostReason::TtlExpired), (self.max_hold_until, LostReason::MaxHold)];
-        let over = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
-        let (at, reason) = over.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at)?;
+        let (at, reason) = self.cut_short_at().filter(|(at, _)| *at <= now)?;
         self.endangered.is_none_or(|endangered| at <= endangered).then_some(reason)
     }
 
@@ -215,11 +212,16 @@ impl ClaimEntry {
     /// When its hold ends unless something moves that on, and by what: of two at once, by what the application
     /// has in its hand.
     pub(super) fn end_of_hold(&self) -> (LocalTime, LostReason) {
+        let lease = (self.term.until(), LostReason::LeaseExpired);
+        self.cut_short_at().filter(|(at, _)| *at <= lease.0).unwrap_or(lease)
+    }
+
+    /// When the application is to have renewed it or has held it for long enough, what comes first.
+    fn cut_short_at(&self) -> Option<(LocalTime, LostReason)> {
         let ends =
             [(self.ttl_until, LostReason::TtlExpired), (self.max_hold_until, LostReason::MaxHold)];
-        let lease = (self.term.until(), LostReason::LeaseExpired);
-        let others = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
-        others.chain([lease]).min_by_key(|(at, _)| *at).unwrap_or(lease)
+        let ends = ends.into_iter().filter_map(|(at, reason)| Some((at?, reason)));
+        ends.min_by_key(|(at, _)| *at)
     }
 
     /// Whether somebody would notice a change of it.

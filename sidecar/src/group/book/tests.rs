@@ -472,5 +472,7 @@ fn a_client_makes_no_claim_under_a_name_that_is_drawn() {
     assert!(matches!(put(&drawn), Err(AskError::Differs)), "that is there, and has no such name");
     assert!(matches!(put(&next), Err(AskError::Drawn)));
     let of_another = Incarnation { pod: PodUid(2), run: 1 };
-    assert!(put(&ClaimId::draw(of_another.into(), 2)).is_ok(), "none that this process draws");
+    assert!(matches!(put(&ClaimId::draw(of_another.into(), 2)), Err(AskError::Drawn)));
+    let chosen = ClaimId::try_from("run-17".to_owned()).expect("a name");
+    assert!(put(&chosen).is_ok());
 }

@@ -21,12 +21,14 @@ impl PodNode {
             // The caller has hung up: it may ask once more under the same name.
             Request::Ask(_, reply) if reply.is_closed() => {}
             Request::Ask(ask, reply) => {
-                let is_named = ask.claim.is_some();
                 let asked = self.ask(now, ask);
                 // What it makes the member send is on its way before the caller is answered.
                 self.grant_intents(at, around);
-                if let Err(Ok(unheard)) = reply.send(asked) {
-                    self.give_up(now, &unheard, is_named);
+                // Callers of the API, which may name it, are of this thread, and have not hung up since.
+                if let Err(Ok(Asked { created: true, claim })) = reply.send(asked) {
+                    let Claim { lock, id, .. } = claim.borrow().clone();
+                    // Nobody knows its name. It may be over already.
+                    let _ = self.book.release(now, &lock, &id);
                 }
             }
             Request::Find(lock, id, reply) => answered(reply, self.book.find(now, &lock, &id)),
@@ -53,17 +55,6 @@ impl PodNode {
                 self.candidacies.drain();
                 self.feed(at, Input::Command(Command::Drain), around);
             }
-        }
-    }
-
-    /// The caller hung up before it heard of its claim.
-    fn give_up(&mut self, now: LocalTime, asked: &Asked, is_named: bool) {
-        let Claim { lock, id, .. } = asked.claim.borrow().clone();
-        if asked.created && is_named {
-            self.book.abandon(now, &lock, &id);
-        } else if asked.created {
-            // Nobody knows its name. It may be over already.
-            let _ = self.book.release(now, &lock, &id);
         }
     }
 

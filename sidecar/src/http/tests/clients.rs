@@ -174,8 +174,11 @@ async fn the_examples_keep_to_their_time() {
 async fn steps_of_a_leader(go: &'static Language, is_extended: bool) -> usize {
     let mut double = Double::new();
     let example = run(go, OF_AN_ELECTION, &double);
-    let stands = tokio::time::timeout(PATIENCE, double.next_about_election()).await;
-    let Ok((name, ElectionRequest::Stand(stands, reply))) = stands else { panic!("it waits") };
+    // It is compiled first.
+    let request = tokio::time::timeout(PATIENCE, double.requests.recv()).await;
+    let Ok(Some(Request::Election(name, ElectionRequest::Stand(stands, reply)))) = request else {
+        panic!("it does not stand: {request:?}")
+    };
     assert!(matches!(stands.keepalive, Keepalive::Connection(_)), "{name}: {stands:?}");
     let (election, seen) = watch::channel(Election { index: 1, ..following() });
     assert!(reply.send(Ok(Stood { created: true, election: seen })).is_ok(), "it waits");

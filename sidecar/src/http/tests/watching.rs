@@ -286,3 +286,20 @@ async fn calls_that_wait_leave_connections_for_those_that_do_not() {
     let wait = request("GET /v1/status?wait=1m&index=0", &[], "");
     assert_eq!(router.oneshot(wait).await.unwrap().status().as_u16(), 200);
 }
+
+/// Else its name would be used up, or it would hold.
+#[tokio::test]
+async fn a_claim_that_may_not_wait_is_turned_away_before_it_is_made() {
+    let mut double = Double::new();
+    double.limits.long_calls = 0;
+    let named = "PUT /v1/locks/orders/claims/run-17?wait=30s";
+    for (line, header) in [
+        (named, "Accept: text/event-stream"),
+        (named, "Accept: */*"),
+        ("POST /v1/locks/orders", "Accept: */*"),
+    ] {
+        let answer = soon(double.call(line, &[header], "")).await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (429, "queue-full"));
+        assert!(double.requests.try_recv().is_err(), "the group was asked: {line}, {header}");
+    }
+}
