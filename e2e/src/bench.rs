@@ -12,6 +12,7 @@ mod starts;
 mod tallies;
 pub mod time;
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub fn run() -> Result<()> {
     let dev = Dev::start()?;
     Dev::await_members(SOON)?;
     starts::run()?;
-    locks()?;
+    locks(&dev)?;
     losses("kill", "SIGKILL of the leader")?;
     losses("leave", "the leader leaves in order")?;
     pauses()?;
@@ -67,18 +68,61 @@ struct Figure {
 }
 
 /// Taking and releasing locks that nobody else wants, and that many want, beside the rivals.
-fn locks() -> Result<()> {
+fn locks(dev: &Dev) -> Result<()> {
     packages::install_rivals()?;
     binaries::build_rivals()?;
-    let _rivals = Rivals::start()?;
+    let rivals = Rivals::start()?;
     let leader = Dev::await_leader(SOON)?;
     let others = (0..MEMBERS).filter(|member| *member != leader);
     let ports: Vec<String> =
         [leader].into_iter().chain(others).map(|member| api(member).to_string()).collect();
-    let mut clients = RIVALS.command();
-    clients.args(["-conclave", &ports.join(",")]).args(Rivals::arguments());
+    let ports = ports.join(",");
+    let measure = |cores: &Cores, more: &[&str]| {
+        let mut clients = Command::new("taskset");
+        clients.args(["--cpu-list", &cores.of_clients]).arg(RIVALS.path()).args(more);
+        tabulate(&command::output(clients.args(["-conclave", &ports]).args(Rivals::arguments()))?)
+    };
+    let servers = || [dev.pid()].into_iter().chain(rivals.pids());
+    let (apart, all) = (Cores::apart()?, Cores::all()?);
+    apart.confine(servers())?;
+    measure(&apart, &[])?;
+    all.confine(servers())?;
+    measure(&all, &["-crowd"])
+}
+
+/// Which cores whom has, as `taskset` writes it.
+struct Cores {
+    of_clients: String,
+    of_servers: String,
+}
+
+impl Cores {
+    /// One client has a core of its own. Else it is chance whether its calls wake a thread on the core that it leaves or
+    /// on another, which costs more than what is called for.
+    fn apart() -> Result<Self> {
+        let last = thread::available_parallelism()?.get() - 1;
+        ensure!(last > 0, "there is one core: the client would have none of its own");
+        Ok(Self { of_clients: "0".to_owned(), of_servers: format!("1-{last}") })
+    }
+
+    fn all() -> Result<Self> {
+        let all = format!("0-{}", thread::available_parallelism()?.get() - 1);
+        Ok(Self { of_clients: all.clone(), of_servers: all })
+    }
+
+    /// Leaves these processes their cores.
+    fn confine(&self, servers: impl Iterator<Item = u32>) -> Result<()> {
+        for server in servers {
+            let options = ["--all-tasks", "--cpu-list", "--pid", &self.of_servers];
+            command::output(Command::new("taskset").args(options).arg(server.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn tabulate(figures: &str) -> Result<()> {
     let mut table = String::new();
-    for line in command::output(&mut clients)?.lines() {
+    for line in figures.lines() {
         let figure: Figure = serde_json::from_str(line)?;
         if figure.what != table {
             table.clone_from(&figure.what);

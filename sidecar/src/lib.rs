@@ -24,6 +24,7 @@ pub mod metrics;
 mod one_thread;
 pub mod os_clock;
 pub(crate) mod probes;
+mod program;
 pub mod register;
 pub mod sidecar;
 pub mod telemetry;

@@ -1,7 +1,7 @@
 // Command rivals takes locks from several services in one run, each by a client that does no more
 // than it must, and prints what that cost as JSON lines, one for each figure.
 //
-//	rivals -conclave PORT,PORT,... [-redis ADDRESS] [-etcd URL] [-zookeeper ADDRESS]
+//	rivals [-crowd] -conclave PORT,PORT,... [-redis ADDRESS] [-etcd URL] [-zookeeper ADDRESS]
 //
 // Machines are noisy: whatever is compared is measured in turn, in short rounds.
 package main
@@ -79,6 +79,7 @@ func main() {
 	redis := flag.String("redis", "", "address of a Redis server")
 	etcd := flag.String("etcd", "", "URL of an etcd server")
 	zookeeper := flag.String("zookeeper", "", "address of a ZooKeeper server")
+	isCrowd := flag.Bool("crowd", false, "eight clients at a time, not one")
 	flag.Parse()
 	ports := strings.Split(*conclave, ",")
 	members := func(ports []string) func(int) (locker, error) {
@@ -88,6 +89,7 @@ func main() {
 	single := []service{
 		{"Conclave, at the leader", "", members(ports[:1])},
 		{"Conclave, at a follower", "", members(ports[1:2])},
+		{"Conclave, two calls for no lock", "", func(int) (locker, error) { return dialReader(ports[0]) }},
 	}
 	others := []service{}
 	if *redis != "" {
@@ -101,12 +103,6 @@ func main() {
 		others = append(others, service{"ZooKeeper", "", dial})
 	}
 	single, crowd = append(others, single...), append(others, crowd...)
-	uncontended("acquire and release by one client, in turn with the others", 1, single)
-	uncontended("acquire and release by one client, in a row", row, single)
-	crowded(oneLock, crowd, func() string { return "crowd" })
-	crowded("8 clients, 1,000 locks", crowd, func() string {
-		return fmt.Sprintf("many-%d", rand.Intn(names))
-	})
 	var alone, together []service
 	for _, algorithm := range algorithms {
 		kind := algorithm + "-"
@@ -115,7 +111,16 @@ func main() {
 			service{algorithm + ", at a follower", kind, members(ports[1:2])})
 		together = append(together, service{algorithm, kind, members(ports)})
 	}
-	uncontended("Conclave alone, acquire and release by one client", 1, alone)
+	if !*isCrowd {
+		uncontended("acquire and release by one client, in a row", row, single)
+		uncontended("acquire and release by one client, in turn with the others", 1, single)
+		uncontended("Conclave alone, acquire and release by one client, in a row", row, alone)
+		return
+	}
+	crowded(oneLock, crowd, func() string { return "crowd" })
+	crowded("8 clients, 1,000 locks", crowd, func() string {
+		return fmt.Sprintf("many-%d", rand.Intn(names))
+	})
 	crowded("Conclave alone, "+oneLock, together, func() string { return "crowd" })
 }
 
@@ -253,7 +258,7 @@ type conclave struct {
 	claim  string
 }
 
-func dialConclave(port string) (locker, error) {
+func dialConclave(port string) (*conclave, error) {
 	conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		return nil, err
@@ -297,6 +302,23 @@ func (c *conclave) call(method, path, status string) (string, error) {
 			return "", fmt.Errorf("%s %s: a body without a length", method, path)
 		}
 	}
+}
+
+// reader makes calls of the same service that its one thread answers at once: what the way by HTTP costs.
+type reader struct{ *conclave }
+
+func dialReader(port string) (locker, error) {
+	client, err := dialConclave(port)
+	return reader{client}, err
+}
+
+func (r reader) lock(string) error {
+	_, err := r.call("GET", "/v1/elections/default/self", "200")
+	return err
+}
+
+func (r reader) unlock() error {
+	return r.lock("")
 }
 
 func (c *conclave) lock(name string) (err error) {

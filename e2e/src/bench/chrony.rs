@@ -105,7 +105,7 @@ impl Chrony {
     /// The time of all instances on a core.
     pub(super) fn time_on_core(&self) -> Result<Duration> {
         let pids = self.instances.iter().map(|instance| instance.daemon.id());
-        pids.map(|pid| time_on_core(pid.try_into()?)).sum()
+        pids.map(time_on_core).sum()
     }
 }
 

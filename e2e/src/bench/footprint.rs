@@ -1,5 +1,6 @@
 //! What a sidecar costs its node: memory and time on a core, at rest and under load.
 
+use std::fmt::Display;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,7 +88,7 @@ fn times(sidecars: &[Sidecar]) -> Result<Vec<Duration>> {
 }
 
 /// The time of a process on a core so far.
-pub(super) fn time_on_core(pid: i32) -> Result<Duration> {
+pub(super) fn time_on_core(pid: impl Display) -> Result<Duration> {
     of_stat(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
 }
 

@@ -45,9 +45,9 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
         }
         // What was sent on the way has been acknowledged.
         thread::sleep(Duration::from_secs(3));
-        let (begin, before) = (Instant::now(), time_on_core(dev.pid()?)?);
+        let (begin, before) = (Instant::now(), time_on_core(dev.pid())?);
         thread::sleep(REST);
-        let spent = time_on_core(dev.pid()?)?.saturating_sub(before);
+        let spent = time_on_core(dev.pid())?.saturating_sub(before);
         let share = 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64();
         println!("| {step} | {share:.1} % | {} KiB |", dev.memory_kib()?);
         ensure!(share < MOST_AT_REST, "all members take {share:.1} % of a core at rest");

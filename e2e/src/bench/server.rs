@@ -93,8 +93,8 @@ impl Dev {
         Ok(())
     }
 
-    pub(super) fn pid(&self) -> Result<i32> {
-        Ok(self.process.id().try_into()?)
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     pub(super) fn memory_kib(&self) -> Result<u64> {
@@ -167,6 +167,11 @@ impl Rivals {
             wait::until("a rival that listens", Duration::from_secs(20), connect)?;
         }
         Ok(rivals)
+    }
+
+    /// Their processes.
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.processes.iter().map(Child::id)
     }
 
     fn run(&mut self, command: &mut Command) -> Result<()> {

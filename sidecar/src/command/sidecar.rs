@@ -28,6 +28,7 @@ use crate::lease::{KubernetesLeases, Leases};
 use crate::metrics::Metrics;
 use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
+use crate::program;
 use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
@@ -194,6 +195,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     let clock = OsClock::with_fault(args.clock_fault());
     let mut sidecar = serve(&args, clock, &metrics)?;
     info!(group = args.group, pod = args.pod_name, "serving");
+    tokio::spawn(program::forget_the_start());
     let application = watch::Sender::new(Application::default());
     tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
     let client =

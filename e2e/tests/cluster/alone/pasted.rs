@@ -111,10 +111,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Waits until pods that were replaced are members, and takes the leader.
+    /// Waits until pods that were replaced are members, and takes the leader. The register names it too: a command may
+    /// have had that deleted.
     fn settles(&self) -> Result<Pod> {
         self.group.namespace.await_deployment("till")?;
         self.group.await_members(3)?;
+        let condition = r#"jsonpath={.status.conditions[?(@.type=="LeaderElected")].status}"#;
+        wait::until("a leader in the resource", SOON, || {
+            let get = ["get", "conclave/orders", "-o", condition];
+            let is_there = self.group.namespace.kubectl(&get)?;
+            ensure!(is_there == "True", "LeaderElected is {is_there}");
+            Ok(())
+        })?;
         self.group.await_leader()
     }
 

@@ -1,6 +1,6 @@
 //! The claims that have ended: a call that is repeated gets the answer that it had, for as long as they are remembered.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use conclave_protocols::{LocalTime, LockName};
@@ -13,7 +13,8 @@ const MEMORY: (Duration, usize) = (Duration::from_mins(10), 10_000);
 /// Claims as they were when they ended.
 #[derive(Default)]
 pub(super) struct Ended {
-    claims: BTreeMap<(LockName, ClaimId), Box<Claim>>,
+    /// Never gone through, so that its order does not matter.
+    claims: HashMap<(LockName, ClaimId), Box<Claim>>,
     /// When each ended, the oldest first.
     order: VecDeque<(LocalTime, LockName, ClaimId)>,
 }

@@ -25,13 +25,12 @@ impl Book {
             entry.bring_up_to_date(now, lease);
             // A deadline that has passed is final, though its timer may not have fired yet.
             let (until, reason) = entry.end_of_hold();
-            let (state, end) = if until <= now {
-                (ClaimState::Lost(reason), HoldEnd::Lost(reason))
-            } else {
-                (ClaimState::Released, HoldEnd::Released)
-            };
-            self.end_hold(now, lock, state, end);
-            self.leave(lock);
+            if until > now {
+                self.end_hold(now, lock, ClaimState::Released, HoldEnd::Released);
+                self.leave(lock);
+                return Ok(());
+            }
+            self.cut_short(now, lock, reason);
         }
         let claim = self.ended(lock, id)?;
         match claim.state {
