@@ -297,9 +297,9 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     // From here on one test at a time waits for pods, and leaves the cores to others.
     println!("tests that run alone, beside those that search");
-    let searches = Beside::begin("searches")?;
+    let searches = Beside::begin("searches");
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
-    let found = searches.end();
+    let found = searches.and_then(Beside::end);
     beside.and(alone).and(found)
 }
 

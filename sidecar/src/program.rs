@@ -9,10 +9,10 @@ use std::time::Duration;
 use rustix::mm::{Advice, madvise};
 use tracing::debug;
 
-/// How long a process may take to start and to join its group.
+/// How long a process that serves may take to join its group.
 const START: Duration = Duration::from_mins(1);
 
-/// Takes the code that the start alone needed out of this process' memory, once that is over.
+/// Takes the program's code out of this process' memory a minute after it serves: what the start alone needed stays away.
 ///
 /// Of a sidecar at rest the program is most of what it has in memory. The kernel maps 16 pages of it for each that is
 /// run, and leaves them mapped while there is memory for all. What is run again is mapped again, from the kernel's

@@ -37,7 +37,8 @@ pub(super) fn run() -> Result<()> {
         println!(
             "\n| a sidecar | of a core | resident | of that its own |\n| --- | --- | --- | --- |"
         );
-        thread::sleep(SPAN);
+        // By the end it has given back the code of its start.
+        thread::sleep(SPAN * 2);
         measure("at rest", &sidecars)?;
         let mut load = Load::new(HandOvers::None);
         for pod in group.pods()? {

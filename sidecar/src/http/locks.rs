@@ -148,9 +148,14 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
     let span = debug_span!(target: PATH, "ask", lock = ask.lock.as_str());
     let streams = watched::wants_events(headers);
     let may_wait = streams || !responds_async(headers);
-    // Before anything is asked for: of a caller that is turned away there is no claim.
-    let permit = may_wait.then(|| api.long_call()).transpose()?;
     let is_found_again = ask.claim.is_some() && !streams;
+    // Before anything is asked for: of a caller that is turned away no claim is made.
+    let permit = match may_wait.then(|| api.long_call()).transpose() {
+        Ok(permit) => permit,
+        // It repeats one that there is, and waits for nothing.
+        Err(_) if is_found_again && is_there(api, &ask).await => None,
+        Err(full) => return Err(full),
+    };
     let on_hang_up = if is_found_again { OnHangUp::Abandon } else { OnHangUp::Release };
     let asking = hold::ask(api.group.clone(), ask, on_hang_up);
     let (mut asked, caller) = asking.instrument(span).await?;
@@ -164,6 +169,12 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
         return stream(api, &asked.claim, (caller, permit));
     }
     answer(api, &asked.claim, caller, asked.created)
+}
+
+/// Whether there is, or was, the claim that a client named.
+async fn is_there(api: &Api, ask: &Ask) -> bool {
+    let Some(id) = &ask.claim else { return false };
+    api.group.find(ask.lock.clone(), id.clone()).await.is_ok()
 }
 
 /// Waits until the claim does not wait any more. How long is the group's business.

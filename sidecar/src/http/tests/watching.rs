@@ -8,7 +8,8 @@ use tower::ServiceExt;
 
 use super::double::*;
 use super::events::Events;
-use crate::claims::{Claim, ClaimState, Held, LostReason, Refusal};
+use crate::claims::{Claim, ClaimError, ClaimState, Held, LostReason, Refusal};
+use crate::group::{Asked, Request};
 
 fn change(claim: &mut Claim, state: ClaimState) {
     claim.state = state;
@@ -293,13 +294,32 @@ async fn a_claim_that_may_not_wait_is_turned_away_before_it_is_made() {
     let mut double = Double::new();
     double.limits.long_calls = 0;
     let named = "PUT /v1/locks/orders/claims/run-17?wait=30s";
-    for (line, header) in [
-        (named, "Accept: text/event-stream"),
-        (named, "Accept: */*"),
-        ("POST /v1/locks/orders", "Accept: */*"),
+    for (line, header, is_looked_for) in [
+        (named, "Accept: text/event-stream", false),
+        (named, "Accept: */*", true),
+        ("POST /v1/locks/orders", "Accept: */*", false),
     ] {
-        let answer = soon(double.call(line, &[header], "")).await.unwrap();
+        let call = double.call(line, &[header], "");
+        if is_looked_for {
+            let Request::Find(_, _, reply) = double.next().await else { panic!("{line}") };
+            reply.send(Err(ClaimError::NotFound)).expect("the call waits");
+        }
+        let answer = soon(call).await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (429, "queue-full"));
         assert!(double.requests.try_recv().is_err(), "the group was asked: {line}, {header}");
     }
+}
+
+/// Its caller may not have heard that it holds.
+#[tokio::test]
+async fn a_claim_that_is_there_is_shown_however_many_wait() {
+    let mut double = Double::new();
+    double.limits.long_calls = 0;
+    let call = double.call("PUT /v1/locks/orders/claims/run-17?wait=30s", &[], "");
+    let (_claim, seen) = tokio::sync::watch::channel(claim(held()));
+    let Request::Find(_, _, reply) = double.next().await else { panic!("nobody looked") };
+    reply.send(Ok(seen.clone())).expect("the call waits");
+    let Request::Ask(_, reply) = double.next().await else { panic!("nobody asked") };
+    reply.send(Ok(Asked { created: false, claim: seen })).expect("the call waits");
+    assert_eq!(soon(call).await.unwrap().status.as_u16(), 200);
 }
