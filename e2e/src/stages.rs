@@ -212,7 +212,11 @@ fn run_tests(run: &mut Run) -> Result<()> {
 }
 
 fn tests(run: &Run, arguments: &[&str]) -> Result<()> {
-    command::run(cargo_command(arguments).env(skipped::FILE, run.skipped.path()))
+    let threads = 2 * thread::available_parallelism()?.get();
+    let mut cargo = cargo_command(arguments);
+    // Half of them wait for something.
+    cargo.env("RUST_TEST_THREADS", threads.to_string());
+    command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
 fn install_packages(_: &mut Run) -> Result<()> {

@@ -61,12 +61,10 @@ impl Policy {
         if name.starts_with(ELECTION) {
             return None;
         }
-        let fits =
-            |policy: &&LockPolicy| policy.names.iter().any(|p| pattern_rank(p, name).is_some());
-        self.locks
-            .iter()
-            .filter(fits)
-            .max_by_key(|policy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max())
+        let rank =
+            |policy: &LockPolicy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max();
+        let fit = self.locks.iter().filter_map(|policy| Some((rank(policy)?, policy)));
+        fit.max_by_key(|(rank, _)| *rank).map(|(_, policy)| policy)
     }
 
     /// Whether the leader alone grants the hold of that name; else the members do, among themselves.

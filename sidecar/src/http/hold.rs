@@ -9,16 +9,16 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 
+use super::Api;
 use crate::claims::{Ask, AskError, Claim, ClaimState};
-use crate::group::{Answer, Asked, Group};
+use crate::group::{Answer, Asked};
 
 /// Gives a claim up when it is dropped: its caller hung up.
 ///
 /// It travels with the request: through the wait for the grant, and the body of the answer until the connection
 /// has taken it, or the stream of events as long as it lasts.
-#[derive(Debug)]
 pub(super) struct Caller {
-    group: Group,
+    api: Api,
     claim: Option<watch::Receiver<Claim>>,
     on_hang_up: OnHangUp,
 }
@@ -52,12 +52,12 @@ impl Drop for Caller {
         if !is_open(&claim.state) {
             return;
         }
-        let group = self.group.clone();
         match self.on_hang_up {
-            OnHangUp::Abandon => group.abandon(claim.lock, claim.id),
+            OnHangUp::Abandon => self.api.group.abandon(claim.lock, claim.id),
             // Not only given up while it waits: it may be granted at this very moment.
             OnHangUp::Release => {
-                tokio::spawn(async move { group.release(claim.lock, claim.id).await });
+                let api = self.api.clone();
+                tokio::spawn(async move { api.group.release(claim.lock, claim.id).await });
             }
         }
     }
@@ -65,12 +65,12 @@ impl Drop for Caller {
 
 /// Asks for a claim. Whether its caller hangs up before or after the group has answered, it is given up.
 pub(super) async fn ask(
-    group: Group,
+    api: Api,
     ask: Ask,
     on_hang_up: OnHangUp,
 ) -> Result<(Asked, Caller), AskError> {
-    let answer = group.begin_to_ask(ask).await?;
-    let mut asking = Asking { group, answer, on_hang_up };
+    let answer = api.group.begin_to_ask(ask).await?;
+    let mut asking = Asking { api, answer, on_hang_up };
     let asked = (&mut asking.answer).await.unwrap_or(Err(AskError::Closed))?;
     let caller = asking.caller_of(&asked);
     Ok((asked, caller))
@@ -78,7 +78,7 @@ pub(super) async fn ask(
 
 /// A call that waits for the group's answer.
 struct Asking {
-    group: Group,
+    api: Api,
     answer: Answer,
     on_hang_up: OnHangUp,
 }
@@ -87,7 +87,7 @@ impl Asking {
     /// A caller that repeats a claim does not own the wait of the one that made it.
     fn caller_of(&self, asked: &Asked) -> Caller {
         let claim = asked.created.then(|| asked.claim.clone());
-        Caller { group: self.group.clone(), claim, on_hang_up: self.on_hang_up }
+        Caller { api: self.api.clone(), claim, on_hang_up: self.on_hang_up }
     }
 }
 

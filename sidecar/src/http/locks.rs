@@ -157,7 +157,7 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
         Err(full) => return Err(full),
     };
     let on_hang_up = if is_found_again { OnHangUp::Abandon } else { OnHangUp::Release };
-    let asking = hold::ask(api.group.clone(), ask, on_hang_up);
+    let asking = hold::ask(api.clone(), ask, on_hang_up);
     let (mut asked, caller) = asking.instrument(span).await?;
     // A stream that waits begins at once; one that only tries can still say no by its status.
     let waits = if streams { tries } else { asked.created && may_wait };
@@ -196,7 +196,7 @@ fn answer(
     caller: Caller,
     created: bool,
 ) -> Result<Response, Problem> {
-    let claim = claim.borrow().clone();
+    let claim = claim.borrow();
     let now = api.group.os_clock().moment();
     if let Some(problem) = Problem::of_claim(&claim, now.boottime) {
         return Err(problem);

@@ -87,11 +87,11 @@ async fn hanging_up_before_the_group_has_answered_gives_the_claim_up() {
 #[tokio::test]
 async fn hanging_up_at_the_moment_of_the_answer_gives_the_claim_up() {
     let mut double = Double::new();
-    let group = double.group.clone();
+    let api = double.api();
     let lock = LockName::try_from("orders".to_owned()).expect("a good name");
     let (wait, max_hold) = (Wait::Forever, None);
     let ask = Ask { lock, claim: None, owner: None, metadata: None, wait, ttl: None, max_hold };
-    let mut asking = Box::pin(hold::ask(group, ask, hold::OnHangUp::Release));
+    let mut asking = Box::pin(hold::ask(api, ask, hold::OnHangUp::Release));
     let _sender = tokio::select! {
         biased;
         _ = asking.as_mut() => panic!("it is not answered yet"),
