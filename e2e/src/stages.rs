@@ -1,5 +1,6 @@
 //! The checks of the repository, in order: what `cargo xtask test` does.
 
+use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -212,10 +213,12 @@ fn run_tests(run: &mut Run) -> Result<()> {
 }
 
 fn tests(run: &Run, arguments: &[&str]) -> Result<()> {
-    let threads = 2 * thread::available_parallelism()?.get();
     let mut cargo = cargo_command(arguments);
-    // Half of them wait for something.
-    cargo.env("RUST_TEST_THREADS", threads.to_string());
+    if env::var_os(THREADS).is_none() {
+        // Of the largest program, the sidecar's, half of the tests wait for something.
+        let threads = 2 * thread::available_parallelism()?.get();
+        cargo.env(THREADS, threads.to_string());
+    }
     command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
@@ -364,6 +367,9 @@ fn kept_logs() -> PathBuf {
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";
+
+/// By what the tests of a program learn how many of them run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Tests that nothing else can run beside, by their module.
 const ALONE: &str = "alone::";

@@ -3,9 +3,7 @@
 //! None of the probes depends on other pods or on the API server: a group that cannot form must not
 //! get its members restarted.
 
-use std::net::SocketAddr;
-
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
@@ -14,7 +12,7 @@ use axum::{Extension, Router};
 use tokio::sync::watch;
 
 use crate::group::Group;
-use crate::http::{is_from_page, names_an_address};
+use crate::http::{Via, is_from_page, names_an_address};
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 /// What the handlers have.
@@ -74,10 +72,10 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
 /// as from the API.
 async fn drain(
     State(admin): State<Admin>,
-    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    via: Option<Extension<Via>>,
     headers: HeaderMap,
 ) -> impl IntoResponse {
-    if !peer.is_some_and(|Extension(ConnectInfo(peer))| is_loopback(peer)) {
+    if !via.is_some_and(|Extension(via)| is_loopback(via)) {
         return (StatusCode::FORBIDDEN, "only from within the pod\n");
     }
     if is_from_page(&headers) || !names_an_address(&headers) {
@@ -87,9 +85,12 @@ async fn drain(
     (StatusCode::OK, "draining\n")
 }
 
-/// Whether somebody calls from the same pod. A socket of both families has IPv4 within IPv6.
-fn is_loopback(peer: SocketAddr) -> bool {
-    peer.ip().to_canonical().is_loopback()
+/// Whether somebody calls over loopback. A socket of both families has IPv4 within IPv6.
+fn is_loopback(via: Via) -> bool {
+    match via {
+        Via::Tcp(peer) => peer.ip().to_canonical().is_loopback(),
+        Via::Unix => false,
+    }
 }
 
 fn verdict(good: bool, yes: &'static str, no: &'static str) -> (StatusCode, &'static str) {
@@ -126,7 +127,7 @@ mod tests {
             request = request.header(name, value);
         }
         if let Some(peer) = peer {
-            request = request.extension(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
+            request = request.extension(Via::Tcp(peer.parse().unwrap()));
         }
         router(admin).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }

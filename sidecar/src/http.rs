@@ -58,10 +58,12 @@ use axum::Router;
 use axum::http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tower::layer::layer_fn;
 
 use crate::clocks::SharedClocks;
 use crate::group::Group;
 use crate::metrics::Metrics;
+use around::Around;
 use problem::Problem;
 use time_history::TimeHistory;
 use trail::Trails;
@@ -159,9 +161,10 @@ pub fn router(api: Api) -> Router {
 
 /// What stands around all routes, of every port that applications call.
 fn guarded<S: Clone + Send + Sync + 'static>(router: Router<S>, api: &Api) -> Router<S> {
+    let api = api.clone();
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(api.clone(), around::around))
+        .layer(layer_fn(move |route| Around { api: api.clone(), route }))
 }
 
 async fn not_found(uri: Uri) -> Problem {

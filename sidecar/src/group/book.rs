@@ -72,8 +72,8 @@ pub(super) struct Book {
 /// The claims on one lock.
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<ClaimEntry>,
-    holding: Option<ClaimEntry>,
+    waiting: VecDeque<Box<ClaimEntry>>,
+    holding: Option<Box<ClaimEntry>>,
     /// The member has been asked to enter and not to leave.
     asked: bool,
     /// How many more claims this turn of the member serves: the first in line.
@@ -97,11 +97,11 @@ impl Line {
 
     /// The claim that holds, and those that wait, the first in line first.
     fn entries(&self) -> impl Iterator<Item = &ClaimEntry> {
-        self.holding.iter().chain(&self.waiting)
+        self.holding.iter().chain(&self.waiting).map(AsRef::as_ref)
     }
 
     fn entries_mut(&mut self) -> impl Iterator<Item = &mut ClaimEntry> {
-        self.holding.iter_mut().chain(&mut self.waiting)
+        self.holding.iter_mut().chain(&mut self.waiting).map(AsMut::as_mut)
     }
 
     /// Whether the members that could grant it were heard of since this one asked.
@@ -197,7 +197,7 @@ impl Book {
     fn queue(&mut self, now: LocalTime, lock: &LockName, entry: ClaimEntry) {
         let (id, tries, due) = (entry.id().clone(), entry.only_tries(), entry.due());
         let line = self.locks.entry(lock.clone()).or_default();
-        line.waiting.push_back(entry);
+        line.waiting.push_back(Box::new(entry));
         self.open += 1;
         self.metrics.waiters.inc();
         let others = line.holding.is_some() || line.waiting.len() > 1;
@@ -332,7 +332,7 @@ impl Book {
     }
 
     /// Takes a claim out of the line, if it stands in it.
-    fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> Option<ClaimEntry> {
+    fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> Option<Box<ClaimEntry>> {
         let line = self.locks.get_mut(lock)?;
         let place = line.waiting.iter().position(|waiting| waiting.id() == id)?;
         let entry = line.waiting.remove(place)?;

@@ -9,7 +9,6 @@ mod others;
 pub(crate) mod steps;
 mod surroundings;
 
-use std::pin::pin;
 use std::time::Duration;
 
 use conclave_protocols::clock::ClockMap;
@@ -19,7 +18,9 @@ use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::trace::Recorder;
 use conclave_protocols::{Incarnation, LockName, PodUid, register};
+use futures::StreamExt;
 use futures::future::join;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -211,9 +212,9 @@ impl Task<'_> {
             self.node.handle(self.process.moment(), drain, &mut self.process);
         }
         let mut sleep = LazySleep::new();
-        // It goes on while requests and messages come and go: to wait for so many anew each time costs more than
-        // to serve them.
-        let mut other = pin!(others.next());
+        // It goes on while requests and messages come and go, and is looked at only once it was woken: to look at so
+        // many each time costs more than to serve one.
+        let mut other = FuturesUnordered::from_iter([others.next()]);
         while !self.node.has_left() {
             let next =
                 self.node.next_due().map(|due| Instant::now() + self.process.clock.until(due));
@@ -224,8 +225,8 @@ impl Task<'_> {
                     drained |= matches!(request, Request::Drain);
                     Arrival::Request(request)
                 }
-                (others, happened) = &mut other => {
-                    other.set(others.next());
+                Some((others, happened)) = other.next() => {
+                    other.push(others.next());
                     self.process.arrival(happened)
                 }
             };

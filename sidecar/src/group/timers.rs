@@ -20,8 +20,13 @@ impl<N: Clone + Ord + Hash> PodTimers<N> {
     }
 
     pub(super) fn set(&mut self, name: N, at: LocalTime) {
-        self.clear(&name);
-        self.by_name.insert(name.clone(), at);
+        match self.by_name.get_mut(&name) {
+            Some(before) if *before == at => return,
+            Some(before) => {
+                self.by_time.remove(&(std::mem::replace(before, at), name.clone()));
+            }
+            None => _ = self.by_name.insert(name.clone(), at),
+        }
         self.by_time.insert((at, name));
     }
 

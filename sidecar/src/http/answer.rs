@@ -1,5 +1,6 @@
 //! An answer in JSON.
 
+use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -11,10 +12,21 @@ pub(super) struct Json<T>(pub(super) T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         // Our views are plain data: they always have a JSON form.
-        let Ok(mut text) = serde_json::to_vec(&self.0) else {
+        let mut text = Vec::with_capacity(USUAL);
+        if serde_json::to_writer(&mut text, &self.0).is_err() {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-        };
+        }
         text.push(b'\n');
-        ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response()
+        let mut response = Response::new(Body::from(text));
+        let headers = response.headers_mut();
+        headers.reserve(HEADERS);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
     }
 }
+
+/// Bytes for which there is room at first: most answers have fewer.
+const USUAL: usize = 768;
+
+/// Headers for which there is room at first: every answer has fewer.
+const HEADERS: usize = 12;

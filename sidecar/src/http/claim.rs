@@ -127,7 +127,7 @@ pub(super) async fn check_claim(
     }
     let view = ClaimView::at(&claim, now);
     match view.state() {
-        StateName::Held => Ok((StatusCode::NO_CONTENT, view.headers(&claim)).into_response()),
+        StateName::Held => Ok(view.with_headers(&claim, StatusCode::NO_CONTENT)),
         StateName::Waiting | StateName::Released | StateName::Lost | StateName::Refused => {
             Err(ClaimError::Waiting.into())
         }
@@ -212,7 +212,7 @@ fn show(api: &Api, claim: &Claim) -> Result<Response, Problem> {
         return Err(problem);
     }
     let view = ClaimView::at(claim, now);
-    Ok((view.headers(claim), Json(view)).into_response())
+    Ok(view.with_headers(claim, Json(&view)))
 }
 
 fn found<T>(api: &Api, result: Result<T, ClaimError>) -> Result<T, Problem> {

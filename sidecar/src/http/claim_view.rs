@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
 use conclave_protocols::member::message::Metadata;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
-use conclave_protocols::{FencingToken, LocalTime};
+use conclave_protocols::{FencingToken, LocalTime, LockName};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -21,7 +22,8 @@ use crate::os_clock::ApplicationTime;
 #[schema(as = Claim)]
 pub(super) struct ClaimView {
     /// The name of the lock.
-    lock: String,
+    #[schema(value_type = String)]
+    lock: LockName,
     /// The name of the claim.
     claim: String,
     /// Where it stands.
@@ -140,7 +142,7 @@ impl ClaimView {
     /// The claim at `now`, which is read after the last wait: a hold whose time is over is lost.
     pub(super) fn at(claim: &Claim, now: ApplicationTime) -> Self {
         let mut view = Self {
-            lock: claim.lock.to_string(),
+            lock: claim.lock.clone(),
             claim: claim.id.to_string(),
             state: StateName::Waiting,
             token: None,
@@ -197,9 +199,14 @@ impl ClaimView {
         format!("/v1/locks/{lock}/claims/{}", claim.id)
     }
 
-    /// What the headers of an answer say about it.
-    pub(super) fn headers(&self, claim: &Claim) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+    /// An answer that says in its headers what they say about a claim.
+    pub(super) fn with_headers(&self, claim: &Claim, answer: impl IntoResponse) -> Response {
+        let mut response = answer.into_response();
+        self.write_to(claim, response.headers_mut());
+        response
+    }
+
+    fn write_to(&self, claim: &Claim, headers: &mut HeaderMap) {
         if let Ok(path) = HeaderValue::from_str(&Self::path(claim)) {
             headers.insert(LOCATION, path);
         }
@@ -212,8 +219,7 @@ impl ClaimView {
         if let Some(epoch) = self.epoch {
             headers.insert(EPOCH, HeaderValue::from(epoch));
         }
-        self.safety.write_to(&mut headers);
-        headers
+        self.safety.write_to(headers);
     }
 
     fn show(&mut self, claim: &Claim, now: ApplicationTime) {

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use conclave_crds::Period;
+use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
@@ -150,6 +151,9 @@ impl FromRequest<Api> for Fields {
     async fn from_request(request: Request, api: &Api) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let mut fields = Self::from_query(&parts)?;
+        if body.is_end_stream() {
+            return Ok(fields);
+        }
         let body = read(body, &api.limits).await?;
         if body.is_empty() {
             return Ok(fields);

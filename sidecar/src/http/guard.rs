@@ -56,7 +56,8 @@ fn check_host(request: &Request) -> Result<(), Problem> {
         return Ok(());
     }
     let parsed = |host: &HeaderValue| host.to_str().ok()?.parse::<Authority>().ok();
-    let names_loopback = |host| parsed(host).is_some_and(|host| is_loopback(&host));
+    let names_loopback =
+        |host| is_plainly_loopback(host) || parsed(host).is_some_and(|host| is_loopback(&host));
     let (headers, uri) = (request.headers(), request.uri().authority());
     let is_named = headers.contains_key(HOST) || uri.is_some();
     let allowed = headers.get_all(HOST).iter().all(names_loopback) && uri.is_none_or(is_loopback);
@@ -65,6 +66,14 @@ fn check_host(request: &Request) -> Result<(), Problem> {
     }
     let detail = "the `Host` must be localhost, 127.0.0.1 or [::1]";
     Err(Problem::new(ProblemType::Forbidden, detail))
+}
+
+/// Whether it is loopback as nearly every client writes it, which costs no parser.
+fn is_plainly_loopback(host: &HeaderValue) -> bool {
+    let host = host.as_bytes();
+    let port = host.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let name = host[..host.len() - port].strip_suffix(b":").filter(|_| port > 0).unwrap_or(host);
+    [b"localhost".as_slice(), b"127.0.0.1", b"[::1]"].contains(&name)
 }
 
 fn is_loopback(host: &Authority) -> bool {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -207,8 +207,7 @@ fn answer(
         (true, false) => StatusCode::OK,
     };
     let view = ClaimView::at(&claim, now);
-    let response = (status, view.headers(&claim), Json(view)).into_response();
-    Ok(caller.deliver(response))
+    Ok(caller.deliver(view.with_headers(&claim, (status, Json(&view)))))
 }
 
 fn stream<C: Send + 'static>(
@@ -221,9 +220,8 @@ fn stream<C: Send + 'static>(
     if let Some(problem) = Problem::of_claim(&first, now.boottime) {
         return Err(problem);
     }
-    let headers = ClaimView::at(&first, now).headers(&first);
     let events = watched::events(api, claim.clone(), caller);
-    Ok((headers, events).into_response())
+    Ok(ClaimView::at(&first, now).with_headers(&first, events))
 }
 
 fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<Ask, Problem> {

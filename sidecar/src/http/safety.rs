@@ -1,8 +1,8 @@
 //! How long something is safe, as answers and events say it.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName};
 use conclave_protocols::LocalTime;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::claim_view::millis;
@@ -19,12 +19,12 @@ pub(super) struct Safety {
     safe_for_ms: Option<u64>,
     /// Until when it is safe: a reading of this machine's `CLOCK_BOOTTIME`, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "743119673557000")]
-    safe_until_boottime_ns: Option<String>,
+    #[schema(value_type = Option<String>, example = "743119673557000")]
+    safe_until_boottime_ns: Option<Digits>,
     /// The same as a reading of `CLOCK_MONOTONIC`, for as long as the machine is not suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "743119673557000")]
-    safe_until_monotonic_ns: Option<String>,
+    #[schema(value_type = Option<String>, example = "743119673557000")]
+    safe_until_monotonic_ns: Option<Digits>,
 }
 
 impl Safety {
@@ -32,23 +32,33 @@ impl Safety {
     pub(super) fn until(deadline: LocalTime, now: ApplicationTime) -> Self {
         Self {
             safe_for_ms: Some(millis(deadline - now.boottime)),
-            safe_until_boottime_ns: Some(deadline.0.to_string()),
-            safe_until_monotonic_ns: Some(now.monotonic_ns_at(deadline).to_string()),
+            safe_until_boottime_ns: Some(Digits(deadline.0)),
+            safe_until_monotonic_ns: Some(Digits(now.monotonic_ns_at(deadline))),
         }
     }
 
     /// Says the same in headers.
     pub(super) fn write_to(&self, headers: &mut HeaderMap) {
-        let texts = [
-            (SAFE_FOR_MS, self.safe_for_ms.map(|ms| ms.to_string())),
-            (SAFE_UNTIL_BOOTTIME_NS, self.safe_until_boottime_ns.clone()),
-            (SAFE_UNTIL_MONOTONIC_NS, self.safe_until_monotonic_ns.clone()),
+        let values = [
+            (SAFE_FOR_MS, self.safe_for_ms),
+            (SAFE_UNTIL_BOOTTIME_NS, self.safe_until_boottime_ns.map(|Digits(ns)| ns)),
+            (SAFE_UNTIL_MONOTONIC_NS, self.safe_until_monotonic_ns.map(|Digits(ns)| ns)),
         ];
-        for (name, text) in texts {
-            // Digits are always fit for a header.
-            let value = text.and_then(|text| HeaderValue::try_from(text).ok());
-            headers.extend(value.map(|value| (name, value)));
+        for (name, value) in values {
+            if let Some(value) = value {
+                headers.insert(name, value.into());
+            }
         }
+    }
+}
+
+/// A number that is sent as text, since not every program reads one so large from JSON.
+#[derive(Clone, Copy, Debug)]
+struct Digits(u64);
+
+impl Serialize for Digits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

@@ -1,14 +1,16 @@
 //! Listening, with the limits that a local service needs against clients that misbehave.
 
 #[cfg(feature = "fuzzing")]
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
 use axum::serve::Listener;
 use axum::{Extension, Router};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -75,8 +77,8 @@ impl Default for Limits {
 /// How a request came in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Via {
-    /// Over TCP.
-    Tcp,
+    /// Over TCP, from this address.
+    Tcp(SocketAddr),
     /// Over a Unix socket, which no browser reaches.
     Unix,
 }
@@ -102,7 +104,7 @@ pub async fn serve_router(
         accepting.spawn(server.clone().accept(listener, router.clone(), Via::Tcp));
     }
     for listener in unix {
-        accepting.spawn(server.clone().accept(listener, router.clone(), Via::Unix));
+        accepting.spawn(server.clone().accept(listener, router.clone(), |_| Via::Unix));
     }
     accepting.close();
     accepting.wait().await;
@@ -123,8 +125,8 @@ where
         shutdown: CancellationToken::new(),
     };
     let Ok(permit) = Arc::clone(&server.free).acquire_owned().await else { return };
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    server.converse(io, (Via::Tcp, peer), router, permit).await;
+    let via = Via::Tcp((Ipv4Addr::LOCALHOST, 1).into());
+    server.converse(io, via, router, permit).await;
 }
 
 /// What the sockets of a service share.
@@ -137,11 +139,7 @@ struct Server {
 }
 
 impl Server {
-    async fn accept<L>(self, mut listener: L, router: Router, via: Via)
-    where
-        L: Listener,
-        L::Addr: Clone + Sync + 'static,
-    {
+    async fn accept<L: Listener>(self, mut listener: L, router: Router, via: fn(L::Addr) -> Via) {
         loop {
             // A permit is not waited for before there is a connection: an idle socket would keep it.
             let accept = async {
@@ -154,21 +152,14 @@ impl Server {
                 accepted = accept => accepted,
             };
             let Some((permit, io, peer)) = accepted else { return };
-            let from = (via, peer);
-            self.connections.spawn(self.clone().converse(io, from, router.clone(), permit));
+            self.connections.spawn(self.clone().converse(io, via(peer), router.clone(), permit));
         }
     }
 
-    /// Serves a connection to its end. Requests carry how they came in, and the address at the other end.
-    async fn converse<I, A>(
-        self,
-        io: I,
-        (via, peer): (Via, A),
-        router: Router,
-        permit: OwnedSemaphorePermit,
-    ) where
+    /// Serves a connection to its end. Requests carry how they came in.
+    async fn converse<I>(self, io: I, via: Via, router: Router, permit: OwnedSemaphorePermit)
+    where
         I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-        A: Clone + Send + Sync + 'static,
     {
         // HTTP/1 alone: on loopback a second connection is cheaper than the ways in which HTTP/2
         // can be abused.
@@ -178,14 +169,17 @@ impl Server {
             .header_read_timeout(self.limits.head_time)
             .max_headers(self.limits.headers)
             .max_header_size(self.limits.head_bytes)
-            .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
-        let service = Extension(via).layer(Extension(ConnectInfo(peer)).layer(router));
-        let service = TowerToHyperService::new(service);
+            .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024))
+            // Answers are small: to copy one costs less than to list its parts.
+            .writev(false);
+        let service = TowerToHyperService::new(Extension(via).layer(router));
         let io = TokioIo::new(Unread::new(io, self.limits.unread_time));
         let mut connection = pin!(builder.serve_connection(io, service));
+        // It is looked at only once it was woken, and not with each call.
+        let mut shutdown = FuturesUnordered::from_iter([self.shutdown.cancelled()]);
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
-            () = self.shutdown.cancelled() => {
+            Some(()) = shutdown.next() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::time::timeout(self.limits.end_time, connection).await.ok()
             }

@@ -70,7 +70,7 @@ impl Book {
         &mut self,
         now: LocalTime,
         lock: &LockName,
-        entry: ClaimEntry,
+        entry: Box<ClaimEntry>,
         state: ClaimState,
     ) {
         let ended = entry.watch();
@@ -78,7 +78,13 @@ impl Book {
         self.metrics.settled(&ended.borrow());
     }
 
-    fn remember(&mut self, now: LocalTime, lock: &LockName, entry: ClaimEntry, state: ClaimState) {
+    fn remember(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        entry: Box<ClaimEntry>,
+        state: ClaimState,
+    ) {
         self.timers.push(((lock.clone(), entry.id().clone()), None));
         self.ended.remember(now, entry.end(now, state));
         self.open -= 1;

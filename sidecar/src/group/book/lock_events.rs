@@ -90,7 +90,7 @@ impl Book {
 
     /// The claim that holds a lock.
     pub(super) fn holding(&mut self, lock: &LockName) -> Option<&mut ClaimEntry> {
-        self.locks.get_mut(lock)?.holding.as_mut()
+        self.locks.get_mut(lock)?.holding.as_deref_mut()
     }
 
     fn show_hold(&mut self, now: LocalTime, lock: &LockName) {

@@ -38,10 +38,10 @@ impl Book {
             expected_messages: None,
             arbiter: self.arbiter,
             max_hold: policy.max_hold,
-            holding: line.and_then(|line| line.holding.as_ref()).map(claim),
+            holding: line.and_then(|line| line.holding.as_deref()).map(claim),
             elsewhere: holder.map(|holder| Elsewhere { holder, is_report: true }),
             waiting: line
-                .map(|line| line.waiting.iter().take(WAITERS).map(claim).collect())
+                .map(|line| line.waiting.iter().take(WAITERS).map(|entry| claim(entry)).collect())
                 .unwrap_or_default(),
             unshown: line.map_or(0, |line| line.waiting.len().saturating_sub(WAITERS)),
             pods: Vec::new(),

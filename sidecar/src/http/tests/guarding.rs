@@ -196,11 +196,21 @@ async fn names_are_checked() {
 async fn only_a_loopback_host_is_served() {
     let double = Double::new();
     let cases = [
-        ("localhost", 200),
         ("LocalHost:7070", 200),
         ("127.0.0.1:1", 200),
         ("[::1]:7070", 200),
         ("[::1]", 200),
+        ("localhost", 200),
+        ("localhost:", 200),
+        ("127.0.0.1", 200),
+        ("localhost1", 403),
+        ("localhost:80:80", 403),
+        ("evil:127.0.0.1", 403),
+        ("evil.example:80", 403),
+        ("user@127.0.0.1:80", 403),
+        (":80", 403),
+        ("::1", 403),
+        ("[::1", 403),
         ("evil.example", 403),
         ("localhost.evil.example", 403),
         ("evil@localhost", 403),
