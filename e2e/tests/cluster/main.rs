@@ -3,6 +3,7 @@
 
 mod alone;
 mod anew;
+mod changes;
 mod clock_pages;
 mod clocks;
 mod counts;
