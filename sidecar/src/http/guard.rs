@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
+use axum::http::{HeaderMap, HeaderName, Version};
 
 use super::fields::too_large;
 use super::problem::Problem;
@@ -42,11 +42,8 @@ pub(crate) fn is_from_page(headers: &HeaderMap) -> bool {
 /// Whether all hosts that the headers name are addresses or `localhost`: a name can be made to point
 /// anywhere by its owner.
 pub(crate) fn names_an_address(headers: &HeaderMap) -> bool {
-    let is_address = |host: &HeaderValue| {
-        let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
-        host.is_some_and(|host| address(&host).is_some() || is_loopback(&host))
-    };
-    headers.get_all(HOST).iter().all(is_address)
+    let is_address = |host: &str| address(host).is_some() || is_loopback(host);
+    hosts(headers).all(|host| host.is_some_and(is_address))
 }
 
 /// Every host that the request names must be the loopback; one that names none is HTTP/1.0. Through
@@ -55,12 +52,10 @@ fn check_host(request: &Request) -> Result<(), Problem> {
     if request.extensions().get::<Via>() == Some(&Via::Unix) {
         return Ok(());
     }
-    let parsed = |host: &HeaderValue| host.to_str().ok()?.parse::<Authority>().ok();
-    let names_loopback =
-        |host| is_plainly_loopback(host) || parsed(host).is_some_and(|host| is_loopback(&host));
-    let (headers, uri) = (request.headers(), request.uri().authority());
-    let is_named = headers.contains_key(HOST) || uri.is_some();
-    let allowed = headers.get_all(HOST).iter().all(names_loopback) && uri.is_none_or(is_loopback);
+    let uri = request.uri().authority().map(Authority::as_str);
+    let is_named = request.headers().contains_key(HOST) || uri.is_some();
+    let mut named = hosts(request.headers()).chain(uri.map(Some));
+    let allowed = named.all(|host| host.is_some_and(is_loopback));
     if allowed && (is_named || request.version() == Version::HTTP_10) {
         return Ok(());
     }
@@ -68,25 +63,33 @@ fn check_host(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(ProblemType::Forbidden, detail))
 }
 
-/// Whether it is loopback as nearly every client writes it, which costs no parser.
-fn is_plainly_loopback(host: &HeaderValue) -> bool {
-    let host = host.as_bytes();
-    let port = host.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let name = host[..host.len() - port].strip_suffix(b":").filter(|_| port > 0).unwrap_or(host);
-    [b"localhost".as_slice(), b"127.0.0.1", b"[::1]"].contains(&name)
+/// The hosts that headers name; nothing for one that is no text.
+fn hosts(headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
+    headers.get_all(HOST).iter().map(|host| host.to_str().ok())
 }
 
-fn is_loopback(host: &Authority) -> bool {
-    let known = match address(host) {
+fn is_loopback(host: &str) -> bool {
+    match address(host) {
         Some(IpAddr::V4(address)) => address.octets() == [127, 0, 0, 1],
         Some(IpAddr::V6(address)) => address.is_loopback(),
-        None => host.host().eq_ignore_ascii_case("localhost"),
-    };
-    known && !host.as_str().contains('@')
+        None => without_port(host).eq_ignore_ascii_case("localhost"),
+    }
 }
 
-fn address(host: &Authority) -> Option<IpAddr> {
-    host.host().trim_start_matches('[').trim_end_matches(']').parse().ok()
+/// The address that a host is, if it is one: that of IPv6 in brackets.
+fn address(host: &str) -> Option<IpAddr> {
+    let name = without_port(host);
+    match name.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),
+        None => name.parse().ok().map(IpAddr::V4),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    }
 }
 
 fn check_length(headers: &HeaderMap, body_bytes: usize) -> Result<(), Problem> {

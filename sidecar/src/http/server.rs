@@ -169,9 +169,7 @@ impl Server {
             .header_read_timeout(self.limits.head_time)
             .max_headers(self.limits.headers)
             .max_header_size(self.limits.head_bytes)
-            .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024))
-            // Answers are small: to copy one costs less than to list its parts.
-            .writev(false);
+            .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
         let service = TowerToHyperService::new(Extension(via).layer(router));
         let io = TokioIo::new(Unread::new(io, self.limits.unread_time));
         let mut connection = pin!(builder.serve_connection(io, service));
