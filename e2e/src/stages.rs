@@ -194,19 +194,20 @@ fn check_format(_: &mut Run) -> Result<()> {
 }
 
 fn check_lints(_: &mut Run) -> Result<()> {
-    let features = format!("{CLUSTER},{PAGE}");
-    let everything = ["--workspace", "--all-targets", "--features", &features];
+    let everything = ["--workspace", "--all-targets", "--features", FEATURES];
     cargo(
         &[&["clippy", "--quiet", "--locked"], &everything[..], &["--", "-D", "warnings"]].concat(),
     )
 }
 
-/// All, or all but those that search, for which there is time later.
+/// All, or all but those that search, for which there is time later. Those of the page and of the cluster are built
+/// too: with other features for them, the harness would be built once for each.
 fn run_tests(run: &mut Run) -> Result<()> {
     let all = ["test", "--quiet", "--locked", "--workspace"];
     if run.only_quick {
         return tests(run, &all);
     }
+    let all = [&all[..], &["--features", FEATURES]].concat();
     tests(run, &[&all[..], &["--no-run"]].concat())?;
     tests(run, &[&all[..], &Tests::of_workspace()?.others()].concat())?;
     tests(run, &[&all[..], &["--doc"]].concat())
@@ -229,10 +230,8 @@ fn install_packages(_: &mut Run) -> Result<()> {
 
 fn test_page(_: &mut Run) -> Result<()> {
     packages::install_for_page()?;
-    let all = ["test", "--locked", "--workspace", "--features", PAGE];
-    // The program too.
-    cargo(&[&all[..], &["--quiet", "--no-run"]].concat())?;
-    cargo(&[&all[..], &["--test", "page", "--", "--test-threads=1"]].concat())
+    let options = ["test", "--locked", "--workspace", "--features", FEATURES];
+    cargo(&[&options[..], &["--test", "page", "--", "--test-threads=1"]].concat())
 }
 
 /// Licences, sources and unwanted crates. What is known of their faults changes without a commit, so
@@ -311,7 +310,7 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
-    let options = ["test", "--locked", "--workspace", "--features", CLUSTER];
+    let options = ["test", "--locked", "--workspace", "--features", FEATURES];
     let mut cargo = cargo_command(&[&options[..], &["--no-fail-fast"], which].concat());
     // An error says what went wrong; where in the harness it was made helps nobody.
     cargo.env("RUST_LIB_BACKTRACE", "0").env(skipped::FILE, run.skipped.path());
@@ -377,8 +376,8 @@ const ALONE: &str = "alone::";
 /// How many of the others run at a time: they mostly wait.
 const BESIDE: &str = "--test-threads=3";
 
-const CLUSTER: &str = "conclave-e2e/cluster";
-const PAGE: &str = "conclave-e2e/page";
+/// With them all tests are there.
+const FEATURES: &str = "conclave-e2e/cluster,conclave-e2e/page";
 
 #[cfg(test)]
 mod tests {

@@ -12,64 +12,90 @@ use tracing::debug;
 /// How long a process that serves may take to join its group.
 const START: Duration = Duration::from_mins(1);
 
-/// Takes the program's code out of this process' memory a minute after it serves: what the start alone needed stays away.
+/// Takes the program out of this process' memory a minute after it serves: what the start alone needed stays away.
 ///
 /// Of a sidecar at rest the program is most of what it has in memory. The kernel maps 16 pages of it for each that is
-/// run, and leaves them mapped while there is memory for all. What is run again is mapped again, from the kernel's
-/// cache of the file.
+/// run or read, and leaves them mapped while there is memory for all. What is needed again is mapped again, from the
+/// kernel's cache of the file.
 pub(crate) async fn forget_the_start() {
     tokio::time::sleep(START).await;
-    if let Err(error) = forget_code() {
+    if let Err(error) = forget_program() {
         debug!(%error, "give back the code of the start");
     }
 }
 
-fn forget_code() -> io::Result<()> {
-    for Range { start, end } in code(&std::fs::read_to_string("/proc/self/maps")?) {
+fn forget_program() -> io::Result<()> {
+    for Range { start, end } in as_the_file_has_it(&std::fs::read_to_string("/proc/self/smaps")?) {
         let first = ptr::with_exposed_provenance_mut(start);
-        // SAFETY: these pages are private and can't be written, so that each is as the file has it, which can't be
-        // written either while it is run; whatever reads or runs one from now on finds the same in it.
+        // SAFETY: these pages are private, can't be written, and none of them ever was, so that each is as the file has
+        // it; nor can the file be written while it is run. Whatever reads or runs one from now on finds the same in it.
         unsafe { madvise(first, end - start, Advice::LinuxDontNeed)? };
     }
     Ok(())
 }
 
-/// The parts of memory, by `proc_pid_maps(5)`, that are of a file, can be run and can't be written.
-fn code(maps: &str) -> Vec<Range<usize>> {
+/// The parts of memory, by `/proc/PID/smaps` (`proc_pid_smaps(5)`), that are of a file, can't be written, and have no page
+/// that was. (Of what the loader writes and then closes, as the tables of addresses, pages are "anonymous".)
+fn as_the_file_has_it(smaps: &str) -> Vec<Range<usize>> {
     let part = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let (range, may, path) = (words.next()?, words.next()?, words.nth(3)?);
         let (start, end) = range.split_once('-')?;
         let number = |text| usize::from_str_radix(text, 16).ok();
-        (may == "r-xp" && path.starts_with('/')).then_some(number(start)?..number(end)?)
+        let is_closed = ["r-xp", "r--p"].contains(&may) && path.starts_with('/');
+        is_closed.then_some(number(start)?..number(end)?)
     };
-    maps.lines().filter_map(part).collect()
+    let (mut parts, mut latest) = (Vec::new(), None);
+    for line in smaps.lines() {
+        match line.split_once(':') {
+            // The head of a part has a colon too, in the number of its device.
+            Some((head, _)) if head.contains('-') => latest = part(line),
+            Some(("Anonymous", size)) if size.trim() == "0 kB" => parts.extend(latest.take()),
+            _ => {}
+        }
+    }
+    parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn code_is_what_can_be_run_of_a_file() {
-        let maps = "\
-            7f00-7f10 r--p 00000000 fe:00 12 /usr/bin/conclave\n\
-            7f10-7f30 r-xp 00010000 fe:00 12 /usr/bin/conclave\n\
-            7f30-7f40 rw-p 00030000 fe:00 12 /usr/bin/conclave\n\
-            7f40-7f50 rw-p 00000000 00:00 0 [heap]\n\
-            7f50-7f60 r-xp 00000000 00:00 0\n\
-            7f60-7f70 r-xp 00000000 00:00 0 [vdso]\n\
-            8f00-8f10 r-xp 00001000 fe:00 13 /lib/libc.so.6\n";
-        assert_eq!(code(maps), [0x7f10..0x7f30, 0x8f00..0x8f10]);
-        assert!(code("no maps").is_empty());
+    /// What the kernel states of a part, as far as it matters.
+    fn part(head: &str, written: &str) -> String {
+        let sizes = "Size: 64 kB\nPrivate_Clean: 8 kB\nPrivate_Dirty: 0 kB\n";
+        format!("{head}\n{sizes}Anonymous: {written:>10} kB\nVmFlags: rd mr mw me\n")
     }
 
     #[test]
-    fn a_process_goes_on_without_the_code_that_it_has_run() {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("a process has memory");
-        let mine = forget_code as *const () as usize;
-        assert!(code(&maps).iter().any(|part| part.contains(&mine)), "{maps}");
-        forget_code().expect("the kernel takes it");
-        code_is_what_can_be_run_of_a_file();
+    fn what_was_never_written_is_as_the_file_has_it() {
+        let smaps = [
+            part("7f00-7f10 r--p 00000000 fe:00 12                     /usr/bin/conclave", "0"),
+            part("7f10-7f30 r-xp 00010000 fe:00 12                     /usr/bin/conclave", "0"),
+            part("7f30-7f38 r--p 00030000 fe:00 12                     /usr/bin/conclave", "32"),
+            part("7f38-7f40 rw-p 00038000 fe:00 12                     /usr/bin/conclave", "0"),
+            part("7f40-7f50 rw-p 00040000 00:00 0                      [heap]", "0"),
+            part("7f50-7f60 r-xp 00000000 00:00 0 ", "0"),
+            part("7f60-7f70 r-xp 00000000 00:00 0                      [vdso]", "0"),
+            part("7f70-7f80 r--s 00000000 fe:00 14                     /shared", "0"),
+            part("8f00-8f10 r-xp 00001000 fe:00 13                     /lib/libc.so.6", "0"),
+            part("8f10-8f20 r-xp 00011000 fe:00 13                     /lib/libc.so.6", "4"),
+        ];
+        let parts = as_the_file_has_it(&smaps.concat());
+        assert_eq!(parts, [0x7f00..0x7f10, 0x7f10..0x7f30, 0x8f00..0x8f10]);
+        assert!(as_the_file_has_it("no parts").is_empty());
     }
+
+    #[test]
+    fn a_process_goes_on_without_the_program_that_it_has_run() {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("a process has memory");
+        let (code, text) = (forget_program as *const () as usize, CONSTANT.as_ptr() as usize);
+        for mine in [code, text] {
+            assert!(as_the_file_has_it(&smaps).iter().any(|part| part.contains(&mine)), "{smaps}");
+        }
+        forget_program().expect("the kernel takes it");
+        what_was_never_written_is_as_the_file_has_it();
+    }
+
+    const CONSTANT: &str = "a text that is in the file";
 }
