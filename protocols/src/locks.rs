@@ -35,8 +35,7 @@ use crate::core::{self, CarriedHolds, Seat};
 use crate::election::superpeers::{Key, Superpeers};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, RequestNumber};
 use crate::mutex::{
-    self, AnyMessage, AnyMutex, Coordinated, Coordination, PaidBy, Permissions, Phase, central,
-    ricart_agrawala,
+    self, AnyMessage, AnyMutex, Coordinated, Coordination, Permissions, Phase, Waits,
 };
 use crate::policy::{Caching, LockAlgorithm, Policy};
 use crate::protocol::{Effect, Input, Outbox, OutboxOf, Protocol};
@@ -422,35 +421,17 @@ fn note_about(
     name: &LockName,
     message: &AnyMessage,
 ) -> Option<Box<LockNote>> {
+    // A coordinator knows who holds it; among the members one knows of itself alone.
     if message.coordination() == Some(Coordination::Queued) {
         return Some(Box::new(cx.holds.holder(cx.now, name)?.into()));
     }
     let note = cx.holds.claim_of(name)?.note.clone();
-    let (token, held) = match (message, cx.holds.entered(name)) {
-        (
-            AnyMessage::RicartAgrawala(ricart_agrawala::Message::Queued(_))
-            | AnyMessage::Superpeers(central::Message::Queued(_)),
-            Some((token, entered)),
-        ) => (Some(token), cx.now - entered),
-        (message, None) if message.paid_by() == PaidBy::Sender && asks_for_itself(message) => {
-            (None, Duration::ZERO)
-        }
+    let (token, held) = match (message.who_waits(), cx.holds.entered(name)) {
+        (Waits::Receiver, Some((token, entered))) => (Some(token), cx.now - entered),
+        (Waits::Sender, None) => (None, Duration::ZERO),
         (_, _) => return None,
     };
     Some(Box::new(LockNote { member: me, note, token, held }))
-}
-
-/// Whether the sender of such a message speaks of itself alone.
-fn asks_for_itself(message: &AnyMessage) -> bool {
-    match message {
-        AnyMessage::TokenRing(_) | AnyMessage::Raymond(_) => false,
-        AnyMessage::Central(_)
-        | AnyMessage::Lamport(_)
-        | AnyMessage::RicartAgrawala(_)
-        | AnyMessage::Maekawa(_)
-        | AnyMessage::Voting(_)
-        | AnyMessage::Superpeers(_) => true,
-    }
 }
 
 // ----- what a policy states about a lock

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::any::{AnyMessage, AnyMutex, AnyTimer};
 pub use self::coordinated::{Coordinated, Coordination};
-use crate::ids::{LamportTime, MemberId};
-use crate::protocol::Protocol;
+use crate::ids::{LamportTime, MemberId, RequestNumber};
+use crate::protocol::{OutboxOf, Protocol};
 pub use crate::view::Carried;
 use crate::view::View;
 
@@ -66,6 +66,17 @@ pub enum PaidBy {
     /// entry.
     Leaver,
     /// To nobody's: the textbook does not have it.
+    Nobody,
+}
+
+/// Who waits, as a message states: people are shown on whose behalf, and for whom.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Waits {
+    /// Its sender, which wants in itself.
+    Sender,
+    /// Its receiver, for a member that is in.
+    Receiver,
+    /// It does not state that.
     Nobody,
 }
 
@@ -132,6 +143,35 @@ pub trait GroupMutex: Mutex {
 
     /// To whose entry the textbook counts a message.
     fn paid_by(message: &Self::Message) -> PaidBy;
+
+    /// Who waits, as a message states.
+    fn who_waits(message: &Self::Message) -> Waits;
+
+    /// What it can do as one in which the leader admits all others, if it is that.
+    fn coordinated(&self) -> Option<&dyn Coordinated> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
+        None
+    }
+
+    /// What a message states between a member and its coordinator, if it is that.
+    fn coordination(_message: &Self::Message) -> Option<Coordination> {
+        None
+    }
+
+    /// A member asks its coordinator, if it is that, by this request.
+    fn request(_number: RequestNumber) -> Option<Self::Message> {
+        None
+    }
+
+    /// Asks the coordinator, if it is that, anew for what this member waits for.
+    fn ask_again(&mut self, _out: &mut OutboxOf<Self>) {}
+
+    /// The coordinator asks once more for the grant that is out, if one may be kept.
+    fn recall_again(&mut self, _out: &mut OutboxOf<Self>) {}
 
     /// Whether nothing but [`GroupMutex::latest`] would be lost if this value were dropped and made anew.
     fn is_unused(&self) -> bool;

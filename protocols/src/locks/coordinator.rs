@@ -76,8 +76,9 @@ impl Locks {
             cx.holds.wait_for_holder(cx.now, name);
         }
         let known = in_section && granted || waits;
-        if !known && !deferred {
-            self.consult(cx, name, Deferred::Message(rank, AnyMessage::request(number)));
+        let request = lock.mutex.as_ref().and_then(|mutex| mutex.request(number));
+        if let Some(request) = request.filter(|_| !known && !deferred) {
+            self.consult(cx, name, Deferred::Message(rank, request));
         }
     }
 
@@ -138,17 +139,16 @@ impl Lock {
 
     /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
     pub(super) fn keep(&mut self, deferred: Deferred) {
-        let unheard = match &deferred {
-            Deferred::Message(from, message) => match message.coordination() {
-                Some(Coordination::Release(number)) => {
-                    Some(Deferred::Message(*from, AnyMessage::request(number)))
-                }
-                Some(_) | None => None,
-            },
-            Deferred::Command(Command::Exit) => Some(Deferred::Command(Command::Enter)),
-            Deferred::Command(Command::Enter) | Deferred::Timer(_) => None,
+        let takes_back = |other: &Deferred| match (&deferred, other) {
+            (Deferred::Message(from, left), Deferred::Message(of, asked)) => {
+                let released = left.coordination().and_then(Coordination::released);
+                let asked = asked.coordination().and_then(Coordination::requested);
+                from == of && released.is_some() && released == asked
+            }
+            (Deferred::Command(Command::Exit), Deferred::Command(Command::Enter)) => true,
+            (_, _) => false,
         };
-        match unheard.and_then(|unheard| self.deferred.iter().position(|other| *other == unheard)) {
+        match self.deferred.iter().position(takes_back) {
             Some(place) => {
                 self.deferred.remove(place);
             }
@@ -160,10 +160,7 @@ impl Lock {
     pub(super) fn line(&self, me: MemberId) -> Vec<MemberId> {
         let queue = self.coordinated().into_iter().flat_map(Coordinated::queue);
         let deferred = self.deferred.iter().filter_map(move |deferred| match deferred {
-            Deferred::Message(from, message) => {
-                let asks = matches!(message.coordination(), Some(Coordination::Request(_)));
-                asks.then_some(*from)
-            }
+            Deferred::Message(from, message) => message.coordination()?.requested().map(|_| *from),
             Deferred::Command(Command::Enter) => Some(me),
             Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
         });

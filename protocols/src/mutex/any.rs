@@ -9,7 +9,7 @@ use super::ricart_agrawala::RicartAgrawala;
 use super::superpeers::Superpeers;
 use super::token_ring::TokenRing;
 use super::voting::Voting;
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase, central};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase, Waits};
 use crate::ids::{MemberId, RequestNumber};
 use crate::one_of::one_of;
 use crate::policy::LockAlgorithm;
@@ -46,17 +46,25 @@ one_of! {
     }
 }
 
+/// The same of each algorithm. In it `Algorithm` is that, and `Whole`, `Message` and `Timer` make of what is its own
+/// what is of any.
 macro_rules! each {
-    ($value:expr, $mutex:ident => $does:expr) => {
+    ($Any:ident, $value:expr, $own:ident => $does:expr) => {
+        each!(
+            $Any, $value, $own => $does;
+            Central TokenRing Raymond Lamport RicartAgrawala Maekawa Voting Superpeers
+        )
+    };
+    ($Any:ident, $value:expr, $own:ident => $does:expr; $($Name:ident)+) => {
         match $value {
-            AnyMutex::Central($mutex) => $does,
-            AnyMutex::TokenRing($mutex) => $does,
-            AnyMutex::Raymond($mutex) => $does,
-            AnyMutex::Lamport($mutex) => $does,
-            AnyMutex::RicartAgrawala($mutex) => $does,
-            AnyMutex::Maekawa($mutex) => $does,
-            AnyMutex::Voting($mutex) => $does,
-            AnyMutex::Superpeers($mutex) => $does,
+            $($Any::$Name($own) => {
+                #[allow(unused_imports, reason = "not all of it is of use everywhere")]
+                use self::{
+                    $Name as Algorithm, AnyMessage::$Name as Message, AnyMutex::$Name as Whole,
+                    AnyTimer::$Name as Timer,
+                };
+                $does
+            })+
         }
     };
 }
@@ -96,108 +104,87 @@ impl AnyMutex {
     /// What it can do as one in which the leader admits all others, if it is that.
     #[must_use]
     pub fn coordinated(&self) -> Option<&dyn Coordinated> {
-        let Self::Central(central) = self else { return None };
-        Some(central)
+        each!(AnyMutex, self, mutex => mutex.coordinated())
     }
 
     /// The same, to be changed.
     pub fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
-        let Self::Central(central) = self else { return None };
-        Some(central)
+        each!(AnyMutex, self, mutex => mutex.coordinated_mut())
+    }
+
+    /// A member asks its coordinator, by that request; nothing if its algorithm has none.
+    #[must_use]
+    pub fn request(&self, number: RequestNumber) -> Option<AnyMessage> {
+        each!(AnyMutex, self, _mutex => Algorithm::request(number).map(Message))
     }
 
     /// Asks the coordinator anew for what this member waits for.
     pub fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
-        if let Self::Central(central) = self {
+        each!(AnyMutex, self, mutex => {
             let mut effects = Outbox::default();
-            central.ask_again(&mut effects);
-            effects.pour_into(out, AnyMessage::Central, AnyTimer::Central);
-        }
+            mutex.ask_again(&mut effects);
+            effects.pour_into(out, Message, Timer);
+        });
     }
 
     /// The coordinator asks once more for the grant that is out.
     pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
-        if let Self::Central(central) = self {
+        each!(AnyMutex, self, mutex => {
             let mut effects = Outbox::default();
-            central.recall_again(&mut effects);
-            effects.pour_into(out, AnyMessage::Central, AnyTimer::Central);
-        }
+            mutex.recall_again(&mut effects);
+            effects.pour_into(out, Message, Timer);
+        });
     }
 
     /// Where this member stands.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        each!(self, mutex => mutex.phase())
+        each!(AnyMutex, self, mutex => mutex.phase())
     }
 
     /// Whether it knows that another wants in.
     #[must_use]
     pub fn is_contended(&self) -> bool {
-        each!(self, mutex => mutex.is_contended())
+        each!(AnyMutex, self, mutex => mutex.is_contended())
     }
 
     /// The latest number or time that a request of this member had, if requests have one.
     #[must_use]
     pub fn latest(&self) -> u64 {
-        each!(self, mutex => GroupMutex::latest(mutex))
+        each!(AnyMutex, self, mutex => GroupMutex::latest(mutex))
     }
 
     /// Numbers requests from there on.
     #[must_use]
     pub fn numbered_after(self, latest: u64) -> Self {
-        match self {
-            Self::Central(mutex) => Self::Central(GroupMutex::numbered_after(mutex, latest)),
-            Self::TokenRing(mutex) => Self::TokenRing(mutex.numbered_after(latest)),
-            Self::Raymond(mutex) => Self::Raymond(mutex.numbered_after(latest)),
-            Self::Lamport(mutex) => Self::Lamport(mutex.numbered_after(latest)),
-            Self::RicartAgrawala(mutex) => Self::RicartAgrawala(mutex.numbered_after(latest)),
-            Self::Maekawa(mutex) => Self::Maekawa(mutex.numbered_after(latest)),
-            Self::Voting(mutex) => Self::Voting(mutex.numbered_after(latest)),
-            Self::Superpeers(mutex) => Self::Superpeers(mutex.numbered_after(latest)),
-        }
+        each!(AnyMutex, self, mutex => Whole(GroupMutex::numbered_after(mutex, latest)))
     }
 
     /// Whether nothing but [`AnyMutex::latest`] would be lost if this value were dropped and made
     /// anew.
     #[must_use]
     pub fn is_unused(&self) -> bool {
-        each!(self, mutex => mutex.is_unused())
+        each!(AnyMutex, self, mutex => mutex.is_unused())
     }
 }
 
 impl AnyMessage {
-    /// A member asks its coordinator, by that request.
-    #[must_use]
-    pub fn request(number: RequestNumber) -> Self {
-        Self::Central(central::Message::Request(number))
-    }
-
     /// What it states between a member and its coordinator; nothing if its algorithm has none.
     #[must_use]
     pub fn coordination(&self) -> Option<Coordination> {
-        let Self::Central(message) = self else { return None };
-        Some(match *message {
-            central::Message::Request(number) => Coordination::Request(number),
-            central::Message::Grant(number) => Coordination::Grant(number),
-            central::Message::Queued(_) => Coordination::Queued,
-            central::Message::Release(number) => Coordination::Release(number),
-            central::Message::Wanted(_) | central::Message::InUse(_) => Coordination::Other,
-        })
+        each!(AnyMessage, self, message => Algorithm::coordination(message))
     }
 
     /// To whose entry the textbook counts it.
     #[must_use]
     pub fn paid_by(&self) -> PaidBy {
-        match self {
-            Self::Central(message) => Central::paid_by(message),
-            Self::TokenRing(message) => TokenRing::paid_by(message),
-            Self::Raymond(message) => Raymond::paid_by(message),
-            Self::Lamport(message) => Lamport::paid_by(message),
-            Self::RicartAgrawala(message) => RicartAgrawala::paid_by(message),
-            Self::Maekawa(message) => Maekawa::paid_by(message),
-            Self::Voting(message) => Voting::paid_by(message),
-            Self::Superpeers(message) => Superpeers::paid_by(message),
-        }
+        each!(AnyMessage, self, message => Algorithm::paid_by(message))
+    }
+
+    /// Who waits, as it states.
+    #[must_use]
+    pub fn who_waits(&self) -> Waits {
+        each!(AnyMessage, self, message => Algorithm::who_waits(message))
     }
 }
 
@@ -215,10 +202,10 @@ mod tests {
             let mut mutex = AnyMutex::new(algorithm, permissions, other, me, view, &nothing);
             assert_eq!(mutex.coordinated().is_some(), algorithm.has_coordinator());
             assert_eq!(mutex.coordinated_mut().is_some(), algorithm.has_coordinator());
+            let number = RequestNumber(7);
+            let stated = mutex.request(number).map(|request| request.coordination());
+            let asks = Some(Some(Coordination::Request(number)));
+            assert_eq!(stated, asks.filter(|_| algorithm.has_coordinator()));
         }
-        assert_eq!(
-            AnyMessage::request(RequestNumber(7)).coordination(),
-            Some(Coordination::Request(RequestNumber(7)))
-        );
     }
 }

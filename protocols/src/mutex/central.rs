@@ -52,7 +52,10 @@
 use serde::{Deserialize, Serialize};
 
 use self::coordinator::Ledger;
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
+use super::{
+    Carried, Command, Coordinated, Coordination, Event, GroupMutex, Mutex, PaidBy, Permissions,
+    Phase, Waits,
+};
 use crate::ids::MemberId;
 pub use crate::ids::RequestNumber;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
@@ -187,15 +190,6 @@ impl Central {
         }
     }
 
-    /// Asks anew for what this member waits for: the coordinator may have passed it over, and a grant
-    /// that is still under way is of no use any more.
-    pub fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
-        if self.state == State::Waiting {
-            self.state = State::Idle;
-            self.enter(out);
-        }
-    }
-
     /// The number of this member's latest request.
     pub fn latest(&self) -> RequestNumber {
         self.latest
@@ -269,6 +263,50 @@ impl GroupMutex for Central {
             Message::Release(_) => PaidBy::Leaver,
             Message::Queued(_) | Message::Wanted(_) | Message::InUse(_) => PaidBy::Nobody,
         }
+    }
+
+    fn who_waits(message: &Message) -> Waits {
+        match message {
+            Message::Request(_) => Waits::Sender,
+            Message::Queued(_) => Waits::Receiver,
+            Message::Grant(_) | Message::Release(_) | Message::Wanted(_) | Message::InUse(_) => {
+                Waits::Nobody
+            }
+        }
+    }
+
+    fn coordinated(&self) -> Option<&dyn Coordinated> {
+        Some(self)
+    }
+
+    fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
+        Some(self)
+    }
+
+    fn coordination(message: &Message) -> Option<Coordination> {
+        Some(match *message {
+            Message::Request(number) => Coordination::Request(number),
+            Message::Grant(number) => Coordination::Grant(number),
+            Message::Queued(_) => Coordination::Queued,
+            Message::Release(number) => Coordination::Release(number),
+            Message::Wanted(_) | Message::InUse(_) => Coordination::Other,
+        })
+    }
+
+    fn request(number: RequestNumber) -> Option<Message> {
+        Some(Message::Request(number))
+    }
+
+    /// The coordinator may have passed this member over, and a grant that is still under way is of no use any more.
+    fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
+        if self.state == State::Waiting {
+            self.state = State::Idle;
+            self.enter(out);
+        }
+    }
+
+    fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
+        self.want_again(out);
     }
 }
 

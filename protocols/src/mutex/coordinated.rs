@@ -7,7 +7,7 @@
 
 use crate::ids::{MemberId, RequestNumber};
 
-/// The capability, declared by the algorithms that have it ([`AnyMutex::coordinated`](super::AnyMutex::coordinated)).
+/// The capability, declared by the algorithms that have it ([`GroupMutex::coordinated`](super::GroupMutex::coordinated)).
 pub trait Coordinated {
     /// Whether this member is the coordinator.
     fn coordinates(&self) -> bool;
@@ -50,4 +50,22 @@ pub enum Coordination {
     Release(RequestNumber),
     /// Something of the algorithm's own.
     Other,
+}
+
+impl Coordination {
+    /// By what the member asks, if it does.
+    pub(crate) fn requested(self) -> Option<RequestNumber> {
+        match self {
+            Self::Request(number) => Some(number),
+            Self::Grant(_) | Self::Queued | Self::Release(_) | Self::Other => None,
+        }
+    }
+
+    /// By what the member leaves, if it does.
+    pub(crate) fn released(self) -> Option<RequestNumber> {
+        match self {
+            Self::Release(number) => Some(number),
+            Self::Request(_) | Self::Grant(_) | Self::Queued | Self::Other => None,
+        }
+    }
 }

@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase, Waits};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -212,6 +212,13 @@ impl GroupMutex for Lamport {
             Message::Request(_) => PaidBy::Sender,
             Message::Acknowledgment(_) => PaidBy::Receiver,
             Message::Release(_) => PaidBy::Leaver,
+        }
+    }
+
+    fn who_waits(message: &Message) -> Waits {
+        match message {
+            Message::Request(_) => Waits::Sender,
+            Message::Acknowledgment(_) | Message::Release(_) => Waits::Nobody,
         }
     }
 }

@@ -53,7 +53,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase, Waits};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -408,6 +408,17 @@ impl GroupMutex for Maekawa {
             Message::Request(_) | Message::Relinquish(_) => PaidBy::Sender,
             Message::Locked { .. } | Message::Failed(_) | Message::Inquire(_) => PaidBy::Receiver,
             Message::Release(_) => PaidBy::Leaver,
+        }
+    }
+
+    /// A vote that went elsewhere does not state that somebody is in.
+    fn who_waits(message: &Message) -> Waits {
+        match message {
+            Message::Request(_) | Message::Relinquish(_) => Waits::Sender,
+            Message::Locked { .. }
+            | Message::Failed(_)
+            | Message::Inquire(_)
+            | Message::Release(_) => Waits::Nobody,
         }
     }
 }

@@ -53,7 +53,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase, Waits};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -211,6 +211,11 @@ impl GroupMutex for Raymond {
             Message::Request => PaidBy::Sender,
             Message::Privilege => PaidBy::Receiver,
         }
+    }
+
+    /// It may ask for another.
+    fn who_waits(_message: &Message) -> Waits {
+        Waits::Nobody
     }
 }
 

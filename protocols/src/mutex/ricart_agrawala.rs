@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase, Waits};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -309,6 +309,14 @@ impl GroupMutex for RicartAgrawala {
             Message::Request(_) => PaidBy::Sender,
             Message::Reply(_) => PaidBy::Receiver,
             Message::Queued(_) => PaidBy::Nobody,
+        }
+    }
+
+    fn who_waits(message: &Message) -> Waits {
+        match message {
+            Message::Request(_) => Waits::Sender,
+            Message::Queued(_) => Waits::Receiver,
+            Message::Reply(_) => Waits::Nobody,
         }
     }
 }

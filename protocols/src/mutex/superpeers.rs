@@ -34,7 +34,7 @@
 //! * A view without names, which the algorithms alone have, takes the ids of ranks, and one lock of one name.
 
 use super::central::{Central, Message, Timer};
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Permissions, Phase, Waits};
 use crate::election::superpeers::{self, Key};
 use crate::ids::{MemberId, RequestNumber};
 use crate::policy::SuperpeersPolicy;
@@ -116,6 +116,10 @@ impl GroupMutex for Superpeers {
 
     fn paid_by(message: &Message) -> PaidBy {
         Central::paid_by(message)
+    }
+
+    fn who_waits(message: &Message) -> Waits {
+        Central::who_waits(message)
     }
 }
 

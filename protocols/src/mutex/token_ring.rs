@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase, Waits};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -307,6 +307,10 @@ impl GroupMutex for TokenRing {
             Message::Token(_) => PaidBy::Receiver,
             Message::IdleToken { .. } | Message::Wake(_) => PaidBy::Nobody,
         }
+    }
+
+    fn who_waits(_message: &Message) -> Waits {
+        Waits::Nobody
     }
 }
 

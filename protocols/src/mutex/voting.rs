@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, PaidBy, Phase, Waits};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::random::Random;
@@ -334,6 +334,14 @@ impl GroupMutex for Voting {
             Message::Request(_) => PaidBy::Sender,
             Message::Grant(_) | Message::Deny(_) => PaidBy::Receiver,
             Message::Release(_) => PaidBy::Leaver,
+        }
+    }
+
+    /// A vote that went elsewhere does not state that somebody is in.
+    fn who_waits(message: &Message) -> Waits {
+        match message {
+            Message::Request(_) => Waits::Sender,
+            Message::Grant(_) | Message::Deny(_) | Message::Release(_) => Waits::Nobody,
         }
     }
 }

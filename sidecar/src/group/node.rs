@@ -69,8 +69,8 @@ pub(super) enum Arrival {
     Request(Request),
     /// For the member: what the group's resource, discovery or the kubelet says.
     Command(Command),
-    /// What was reported to applications about this member's leadership.
-    Notified(Notified),
+    /// Something else was reported to applications about this member's leadership.
+    Notified,
     /// What others report of the application.
     Application(Application),
     /// What clock probes say.
@@ -89,7 +89,7 @@ impl Arrival {
             Self::Lease(_) => "lease",
             Self::Request(_) => "request",
             Self::Command(_) => "command",
-            Self::Notified(_) => "notified",
+            Self::Notified => "notified",
             Self::Application(_) => "application",
             Self::Relations(_) => "relations",
             Self::End => "end",
@@ -122,6 +122,10 @@ pub(super) trait Surroundings {
 
     /// The member goes by that arbiter from now on.
     fn goes_by(&mut self, arbiter: Arbiter);
+
+    /// What was reported to applications about this member's leadership by now. One thread runs a node and answers
+    /// applications, so nothing is reported within a step.
+    fn notified(&self) -> Notified;
 
     /// The group clock has another course.
     fn adjusted(&mut self, map: &ClockMap);
@@ -225,14 +229,10 @@ impl PodNode {
         self.carry_out(at, out, around);
     }
 
-    /// What was reported to applications by now: before a timer asks for that. One thread runs the group's task and
-    /// answers applications, so nothing is reported within a step.
-    pub(super) fn knows_of(&mut self, notified: Notified) {
-        self.notified = notified;
-    }
-
     /// Deals with what has arrived, after all that is due.
     pub(super) fn handle(&mut self, at: Moment, arrival: Arrival, around: &mut impl Surroundings) {
+        // Before a timer asks for it.
+        self.notified = around.notified();
         self.fire(at, around);
         match arrival {
             Arrival::Nothing => {}
@@ -244,10 +244,7 @@ impl PodNode {
             Arrival::Lease(news) => self.candidacies.on_lease(at.now, &news),
             Arrival::Request(request) => self.on_request(at, request, around),
             Arrival::Command(command) => self.feed(at, Input::Command(command), around),
-            Arrival::Notified(notified) => {
-                self.notified = notified;
-                self.heed_believers(at, around);
-            }
+            Arrival::Notified => self.heed_believers(at, around),
             Arrival::Application(application) => self.candidacies.heed(application),
             Arrival::Relations(relations) => self.on_relations(at, &relations, around),
             Arrival::End => self.end(at, around),

@@ -183,4 +183,6 @@ const ALL: &[&str] = &[
     "register away",
     "register unsure",
     "adjusted",
+    "arbiter",
+    "advisory",
 ];

@@ -126,6 +126,8 @@ struct Process<'a> {
     map: &'a watch::Sender<ClockMap>,
     metrics: &'a Metrics,
     clock: OsClock,
+    /// What was reported to applications about this member's leadership.
+    notified: watch::Receiver<Notified>,
     sent: Option<mpsc::Sender<Sent>>,
     /// Somebody wanted to join the present view and did not fit in.
     is_full: bool,
@@ -146,6 +148,7 @@ impl Slot {
         let incarnation = me.incarnation;
         let clock = self.begin_clock(&policy);
         let status_epoch = *status.borrow_and_update();
+        let believers = self.believers.watch();
         let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
         let mut named = named.of_group(beginning.group);
         named.heed(*application.borrow_and_update());
@@ -164,15 +167,14 @@ impl Slot {
             map: &self.map,
             metrics: &self.metrics,
             clock: self.clock,
+            notified: believers.clone(),
             sent: beginning.sent,
             is_full: false,
         };
-        // The member is to hear of it first of all.
+        // The member does not know it yet.
         let mut detection = beginning.detection;
         detection.mark_changed();
-        let believers = self.believers.watch();
-        let sources =
-            Sources { asked: &mut self.asked, inbox: beginning.inbox, notified: believers.clone() };
+        let sources = Sources { asked: &mut self.asked, inbox: beginning.inbox };
         let others = Others {
             answered,
             of_leases,
@@ -198,14 +200,12 @@ impl Slot {
 struct Sources<'a> {
     asked: &'a mut mpsc::Receiver<Request>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
-    /// What was reported to applications by now.
-    notified: watch::Receiver<Notified>,
 }
 
 impl Task<'_> {
     /// `drained`: the pod was about to end before. Whether it is afterwards.
     async fn run(mut self, sources: Sources<'_>, others: Others, mut drained: bool) -> bool {
-        let Sources { asked, mut inbox, notified } = sources;
+        let Sources { asked, mut inbox } = sources;
         self.node.start(self.process.moment(), &mut self.process);
         if drained {
             let drain = Arrival::Request(Request::Drain);
@@ -235,7 +235,6 @@ impl Task<'_> {
                 self.process.note_pause(at.now - due);
             }
             let step = debug_span!(target: PATH, "step", of = arrival.name());
-            self.node.knows_of(*notified.borrow());
             let cost = &self.process.metrics.probes.cost;
             let cost = self.node.is_for_clock(at.now, &arrival).then(|| cost.clone());
             let handle = || self.node.handle(at, arrival, &mut self.process);

@@ -60,7 +60,7 @@ impl Central {
     }
 
     /// Asks once more for the grant that is out: its holder may not have heard, or the answer was lost.
-    pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
+    pub(super) fn want_again(&mut self, out: &mut OutboxOf<Self>) {
         let Some((in_section, number)) = self.ledger.in_section else { return };
         if self.may_be_kept() && self.ledger.recalled && !self.ledger.in_use {
             self.answer(in_section, Message::Wanted(number), out);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use conclave_protocols::clock::{Params, Reading, VirtualClock};
 use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register;
@@ -54,6 +54,8 @@ pub(super) enum Call {
     Transfer(String),
     /// The group has another policy.
     Policy(Box<Policy>),
+    /// Discovery finds these pods.
+    Found(Vec<MemberInfo>),
     /// Its probes say this about the peers' raw clocks.
     Relations(Relations),
     /// The pod ends in order.
@@ -123,6 +125,8 @@ pub(super) enum Shows {
         token: Option<u64>,
         epoch: Epoch,
         until: LocalTime,
+        /// Else it is advisory.
+        is_safe: bool,
     },
     Released,
     /// Why.
@@ -257,7 +261,7 @@ impl Pod {
         let at = Moment { now, raw: self.around.raw.read(now) };
         self.node.handle(at, arrival, &mut self.around);
         if std::mem::take(&mut self.around.is_new) {
-            self.node.handle(at, Arrival::Notified(self.around.notified), &mut self.around);
+            self.node.handle(at, Arrival::Notified, &mut self.around);
         }
     }
 
@@ -309,6 +313,7 @@ impl Pod {
             Call::Policy(policy) => {
                 self.handle(now, Arrival::Command(Command::Policy(policy)));
             }
+            Call::Found(pods) => self.handle(now, Arrival::Command(Command::Peers(pods))),
             Call::Relations(relations) => self.handle(now, Arrival::Relations(relations)),
             Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
@@ -344,7 +349,7 @@ impl Pod {
     fn after(&mut self, now: LocalTime, out: &mut Out) {
         let mut ended = Vec::new();
         for (number, (claim, shown)) in &mut self.open {
-            let Some(shows) = shows(&claim.borrow().state) else { continue };
+            let Some(shows) = shows(&claim.borrow()) else { continue };
             if *shown != Some(shows) {
                 *shown = Some(shows);
                 self.around.out.tell(Seen::Claim(*number, shows));
@@ -368,12 +373,13 @@ impl Pod {
     }
 }
 
-fn shows(state: &ClaimState) -> Option<Shows> {
-    match state {
+fn shows(claim: &Claim) -> Option<Shows> {
+    match &claim.state {
         ClaimState::Waiting { .. } => None,
         ClaimState::Held(held) => {
             let token = held.token.map(conclave_protocols::FencingToken::get);
-            Some(Shows::Held { token, epoch: held.epoch, until: held.safe_until })
+            let is_safe = claim.arbiter == Arbiter::Quorum;
+            Some(Shows::Held { token, epoch: held.epoch, until: held.safe_until, is_safe })
         }
         ClaimState::Released => Some(Shows::Released),
         ClaimState::Lost(reason) => Some(Shows::Lost(reason.name())),

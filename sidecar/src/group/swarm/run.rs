@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{
-    Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy,
+    Arbiter, Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy,
     SuperpeersPolicy, Timing,
 };
 use conclave_protocols::random::Random;
@@ -47,6 +47,7 @@ enum Fault {
     RegisterAway,
     RegisterUnsure,
     Clocks,
+    Arbiter,
 }
 
 const FAULTS: [Fault; 13] = [
@@ -88,6 +89,7 @@ impl Run {
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
+        let kinds = if switches(seed) { [kinds, vec![Fault::Arbiter]].concat() } else { kinds };
         let faults: Vec<Fault> =
             (0..6 + up_to(12)).map(|_| kinds[up_to(kinds.len() as u64)]).collect();
         let mut run = Self { world: World::new(seed, policy, trace), pods, locks };
@@ -97,6 +99,7 @@ impl Run {
             run.fault(fault, trace);
         }
         run.heal();
+        run.go_by(Arbiter::Quorum);
         run.replace();
         run.live(timing.leader_lease * 4);
         let storm = run.held();
@@ -178,7 +181,14 @@ impl Run {
                     self.world.sim.hold_back(me, other);
                 }
             }
-            Fault::Clocks => self.keep_otherwise(&living),
+            Fault::Clocks => self.keep_otherwise(),
+            Fault::Arbiter => {
+                self.world.count("arbiter");
+                self.go_by(match self.world.policy.arbiter {
+                    Arbiter::Quorum => Arbiter::None,
+                    Arbiter::None => Arbiter::Quorum,
+                });
+            }
             Fault::RegisterAway => {
                 self.world.count("register away");
                 let all: Vec<Node> = self.world.pods.iter().map(|(node, _)| *node).collect();
@@ -203,14 +213,27 @@ impl Run {
     }
 
     /// The resource states another way to keep the clocks.
-    fn keep_otherwise(&mut self, living: &[usize]) {
+    fn keep_otherwise(&mut self) {
         self.world.count("clocks");
         let draw = self.world.sim.random().draw();
-        self.world.policy.generation += 1;
         self.world.policy.clock = kept(draw);
-        for pod in living {
+        self.change_policy();
+    }
+
+    /// The resource states that arbiter.
+    fn go_by(&mut self, arbiter: Arbiter) {
+        self.world.had_no_arbiter |= arbiter == Arbiter::None;
+        if std::mem::replace(&mut self.world.policy.arbiter, arbiter) != arbiter {
+            self.change_policy();
+        }
+    }
+
+    /// All that live hear of the policy that the resource has by now.
+    fn change_policy(&mut self) {
+        self.world.policy.generation += 1;
+        for pod in self.world.living() {
             let policy = Box::new(self.world.policy.clone());
-            self.world.call(*pod, Call::Policy(policy));
+            self.world.call(pod, Call::Policy(policy));
         }
     }
 
@@ -329,6 +352,11 @@ fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
         Waiting::Message(Node::Member(from), _) => from.run,
     };
     Random::new(salt ^ source).draw()
+}
+
+/// Whether the arbiter is taken away and given again in the run of that seed.
+fn switches(seed: u64) -> bool {
+    seed / 8 % 8 == 5
 }
 
 /// One of the ways to keep clocks.

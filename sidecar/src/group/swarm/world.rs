@@ -7,7 +7,7 @@ use std::time::Duration;
 use conclave_protocols::clock;
 use conclave_protocols::history::{History, Operation, Purpose, Scope};
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
 use conclave_protocols::trace::{self, Log, Rules, TraceEntry, Watch};
@@ -35,6 +35,8 @@ pub(super) struct World {
     pub(super) policy: Policy,
     metrics: Metrics,
     pub(super) pods: Vec<(Node, Clock)>,
+    /// What discovery has of each.
+    infos: Vec<MemberInfo>,
     pub(super) claims: BTreeMap<Number, Asked>,
     /// What the store of each lock took last.
     stores: BTreeMap<String, u64>,
@@ -43,6 +45,8 @@ pub(super) struct World {
     log: Log,
     entries: Receiver<TraceEntry<LocalTime>>,
     pub(super) rules: Rules,
+    /// The arbiter was taken away, of which the rules of views know nothing.
+    pub(super) had_no_arbiter: bool,
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,
     pub(super) views: u64,
@@ -64,6 +68,8 @@ pub(super) struct Asked {
     pub(super) lock: String,
     pub(super) token: Option<u64>,
     pub(super) state: State,
+    /// Its hold was shown as advisory: nothing is promised of it any more.
+    is_advisory: bool,
     /// When it was last renewed or given back, and the token that its application knew then.
     called: (Duration, Option<u64>),
 }
@@ -90,12 +96,14 @@ impl World {
             policy,
             metrics: Metrics::new("swarm"),
             pods: Vec::new(),
+            infos: Vec::new(),
             claims: BTreeMap::new(),
             stores: BTreeMap::new(),
             history: History::default(),
             log,
             entries,
             rules: Rules::new(trace::Clocks::Drifting),
+            had_no_arbiter: false,
             seen: BTreeMap::new(),
             views: 0,
             lines: BTreeMap::new(),
@@ -127,6 +135,7 @@ impl World {
         let clock = Clock { offset, rate_ppm: rate };
         let node = Node::Member(incarnation);
         self.pods.push((node, clock));
+        self.infos.push(info.clone());
         let metrics = self.metrics.locks.clone();
         let now = self.sim.now();
         let clocks = Clocks { rate_ppm: rate, now: clock.read(now), utc: now };
@@ -184,7 +193,8 @@ impl World {
         let number = self.claims.len() as Number + 1;
         let called = (self.sim.now(), None);
         let lock = lock.to_owned();
-        let asked = Asked { pod, lock: lock.clone(), token: None, state: State::Waiting, called };
+        let (token, state, is_advisory) = (None, State::Waiting, false);
+        let asked = Asked { pod, lock: lock.clone(), token, state, is_advisory, called };
         self.claims.insert(number, asked);
         self.record(Operation::Asked { claim: number, lock: lock.clone() });
         let lock = LockName::try_from(lock).expect("a good name");
@@ -267,6 +277,19 @@ impl World {
         self.observe();
     }
 
+    /// Members without an arbiter, and so without a register, know of one another by discovery alone.
+    fn discover(&mut self) {
+        let living = self.living();
+        let found: Vec<MemberInfo> =
+            living.iter().map(|index| self.infos[*index].clone()).collect();
+        for index in living {
+            let arbiter = self.pod(index).map(|pod| pod.member().arbiter());
+            if arbiter == Some(Arbiter::None) {
+                self.call(index, Call::Found(found.clone()));
+            }
+        }
+    }
+
     pub(super) fn run_for(&mut self, span: Duration) {
         let end = self.sim.now() + span;
         loop {
@@ -279,6 +302,7 @@ impl World {
             if self.sim.now() >= next {
                 self.probed = next;
                 self.probe();
+                self.discover();
             }
             if self.sim.now() >= end {
                 break;
@@ -297,6 +321,9 @@ impl World {
             let entry = entry.on_axis(true_time);
             if self.trace {
                 println!("{now:?} {entry:?}");
+            }
+            if self.had_no_arbiter {
+                continue;
             }
             if let Err(breach) = self.rules.step(now, &entry) {
                 panic!("seed {seed} at {now:?}: {breach}: {entry:?}");
@@ -411,10 +438,23 @@ impl World {
         let Some(claim) = self.claims.get_mut(&number) else { return };
         let first = claim.token.is_none();
         match shows {
-            Shows::Held { token, epoch, until } => {
+            Shows::Held { token, epoch, until, is_safe } => {
                 claim.token = token;
                 if claim.state == State::Waiting {
                     claim.state = State::Held;
+                }
+                assert!(
+                    !(is_safe && claim.is_advisory),
+                    "seed {}: claim {number} was advisory, and is safe by now",
+                    self.seed
+                );
+                if !is_safe {
+                    let was_safe = !std::mem::replace(&mut claim.is_advisory, true) && !first;
+                    self.count("advisory");
+                    if was_safe {
+                        self.record(Operation::Lost { claim: number });
+                    }
+                    return;
                 }
                 let until = clock.true_time(until);
                 if first {
@@ -433,8 +473,9 @@ impl World {
             }
             Shows::Lost(reason) => {
                 claim.state = State::Ended;
+                let is_advisory = claim.is_advisory;
                 self.count(reason);
-                if !first {
+                if !first && !is_advisory {
                     self.record(Operation::Lost { claim: number });
                 }
             }
@@ -443,7 +484,9 @@ impl World {
 
     /// A call that names a hold was answered; it counts from when it was made.
     fn shown(&mut self, number: Number, to: Purpose, accepted: bool) {
-        let Some(claim) = self.claims.get(&number) else { return };
+        let Some(claim) = self.claims.get(&number).filter(|claim| !claim.is_advisory) else {
+            return;
+        };
         let ((at, Some(token)), lock) = (claim.called, claim.lock.clone()) else { return };
         self.history.record(at, Operation::Shown { lock, token, to, accepted });
     }

@@ -80,9 +80,7 @@ impl Others {
                 return (self, Happened::Found(found));
             }
             Ok(()) = self.sight.changed() => Arrival::Command(Command::Look),
-            Ok(()) = self.believers.changed() => {
-                Arrival::Notified(*self.believers.borrow_and_update())
-            }
+            Ok(()) = self.believers.changed() => Arrival::Notified,
             Ok(()) = self.application.changed() => {
                 Arrival::Application(*self.application.borrow_and_update())
             }

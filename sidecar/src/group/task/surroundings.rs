@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::{Process, Sent, Spoken};
 use crate::group::LastElection;
+use crate::group::believers::Notified;
 use crate::group::costs::lock_costs;
 use crate::group::node::requests::LEAVING;
 use crate::group::node::{Ending, Surroundings, name_of};
@@ -122,6 +123,10 @@ impl Surroundings for Process<'_> {
             Event::Undone(what) => warn!("this pod ends before it could {what}"),
             Event::Service(_) | Event::Lease(_) | Event::Full(_) | Event::Left => {}
         }
+    }
+
+    fn notified(&self) -> Notified {
+        *self.notified.borrow()
     }
 
     fn goes_by(&mut self, arbiter: Arbiter) {

@@ -61,7 +61,10 @@ impl Surroundings for Around {
                 self.leads = true;
                 self.is_new = true;
                 self.notified.until = self.notified.until.max(until);
-                self.out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
+                // Without an arbiter nobody is promised to lead alone.
+                if member.arbiter() == Arbiter::Quorum {
+                    self.out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
+                }
             }
             Event::Leadership(_) => {
                 if std::mem::take(&mut self.leads) {
@@ -86,6 +89,10 @@ impl Surroundings for Around {
             | Event::Ignored(_)
             | Event::Undone(_) => {}
         }
+    }
+
+    fn notified(&self) -> Notified {
+        self.notified
     }
 
     fn goes_by(&mut self, _: Arbiter) {}
