@@ -116,7 +116,7 @@ impl Central {
             State::Idle => {
                 self.latest = RequestNumber(self.latest.0.saturating_add(1));
                 self.state = State::Waiting;
-                self.say(Message::Request(self.latest), out);
+                self.send(Message::Request(self.latest), out);
             }
             State::Keeping => {
                 self.state = State::InSection;
@@ -145,7 +145,7 @@ impl Central {
 
     fn give_back(&mut self, out: &mut OutboxOf<Self>) {
         self.state = State::Idle;
-        self.say(Message::Release(self.latest), out);
+        self.send(Message::Release(self.latest), out);
     }
 
     /// `wanted`: others are known to wait.
@@ -168,8 +168,8 @@ impl Central {
         }
     }
 
-    /// Speaks to the coordinator, who may be this member.
-    fn say(&mut self, message: Message, out: &mut OutboxOf<Self>) {
+    /// Sends a message to the coordinator, which may be this member.
+    fn send(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         if self.me == self.view.leader {
             self.coordinate(self.me, message, out);
         } else {

@@ -132,7 +132,7 @@ pub(super) enum Shows {
 
 /// The one timer of a pod: the next of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct Bell;
+pub(super) struct Due;
 
 /// What travels between them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -340,7 +340,7 @@ impl Pod {
         }
     }
 
-    /// Shows applications what has changed, as polls and streams do, and sets the bell.
+    /// Shows applications what has changed, as polls and streams do, and sets the timer.
     fn after(&mut self, now: LocalTime, out: &mut Out) {
         let mut ended = Vec::new();
         for (number, (claim, shown)) in &mut self.open {
@@ -362,8 +362,8 @@ impl Pod {
             out.tell(Seen::Left);
         }
         match self.node.next_due() {
-            Some(at) => out.arm(Bell, now.until(at)),
-            None => out.disarm(Bell),
+            Some(at) => out.arm(Due, now.until(at)),
+            None => out.disarm(Due),
         }
     }
 }
@@ -385,7 +385,7 @@ impl Protocol for Place {
     type Peer = Node;
     type Command = Call;
     type Message = Parcel;
-    type Timer = Bell;
+    type Timer = Due;
     type Event = Seen;
 
     fn start(&mut self, now: LocalTime, out: &mut Out) {
@@ -412,7 +412,7 @@ impl Protocol for Place {
                         pod.handle(now, Arrival::Register(answer));
                     }
                     Input::Message { .. } => unreachable!("the register has no payloads"),
-                    Input::Timer(Bell) => pod.handle(now, Arrival::Nothing),
+                    Input::Timer(Due) => pod.handle(now, Arrival::Nothing),
                 }
                 pod.after(now, out);
             }
