@@ -186,8 +186,8 @@ impl Cluster {
         let account = format!("--as=system:serviceaccount:{owner}:{account}");
         let list = ["auth", "can-i", "--list", "--no-headers"];
         let listed = self.kubectl(&[&list[..], &["--namespace", namespace, &account]].concat())?;
-        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(listed.lines().map(words).collect())
+        let parts = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(listed.lines().map(parts).collect())
     }
 
     /// Runs a command in the network of a node.

@@ -126,8 +126,9 @@ fn build() -> Result<PathBuf> {
 
 /// What this machine is to rustc.
 fn host() -> Result<String> {
-    let says = command::output(Command::new("rustc").arg("-vV").current_dir(cache::workspace()))?;
-    let host = says.lines().find_map(|line| line.strip_prefix("host: "));
+    let version =
+        command::output(Command::new("rustc").arg("-vV").current_dir(cache::workspace()))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc does not name its host")?.to_owned())
 }
 

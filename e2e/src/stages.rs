@@ -112,8 +112,8 @@ pub fn test(wanted: Wanted) -> Result<()> {
 
 /// Rewrites what is formatted or generated.
 pub fn fix() -> Result<()> {
-    for words in FIXES {
-        if let [program, arguments @ ..] = words {
+    for command in FIXES {
+        if let [program, arguments @ ..] = command {
             command::run(Command::new(program).args(arguments).current_dir(cache::workspace()))?;
         }
     }

@@ -209,8 +209,8 @@ impl Tail {
         let lines: Vec<u8> = self.rest.drain(..whole).collect();
         for line in String::from_utf8_lossy(&lines).lines() {
             // The time, the stream, whether the record ends with this line, and the record.
-            let mut words = line.splitn(4, ' ').skip(2);
-            let (ends, record) = (words.next() == Some("F"), words.next().unwrap_or_default());
+            let mut parts = line.splitn(4, ' ').skip(2);
+            let (ends, record) = (parts.next() == Some("F"), parts.next().unwrap_or_default());
             self.partial.push_str(record);
             if ends {
                 found.read(&std::mem::take(&mut self.partial));

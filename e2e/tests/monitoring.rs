@@ -244,21 +244,21 @@ fn uses(expression: &str) -> Uses {
     let mut uses = Uses::default();
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
-        let word = variable(rest);
-        let after = rest[word.len()..].trim_start();
-        if word.is_empty() {
+        let name = variable(rest);
+        let after = rest[name.len()..].trim_start();
+        if name.is_empty() {
             rest = if first == '"' { after_text(rest) } else { &rest[first.len_utf8()..] };
             continue;
         }
-        if BEGINNINGS.iter().any(|beginning| word.starts_with(beginning)) {
+        if BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) {
             let labels = after.strip_prefix('{').map(matched).unwrap_or_default();
-            uses.metrics.push((word.to_owned(), labels));
-        } else if ["by", "on"].contains(&word) {
+            uses.metrics.push((name.to_owned(), labels));
+        } else if ["by", "on"].contains(&name) {
             let list = after.strip_prefix('(').and_then(|list| list.split(')').next());
             let labels = list.into_iter().flat_map(|list| list.split(','));
             uses.grouped.extend(labels.map(|label| label.trim().to_owned()));
         }
-        rest = &rest[word.len()..];
+        rest = &rest[name.len()..];
     }
     uses
 }
@@ -267,12 +267,12 @@ fn uses(expression: &str) -> Uses {
 fn matched(mut rest: &str) -> Vec<String> {
     let mut labels = Vec::new();
     while let Some(first) = rest.chars().next().filter(|first| *first != '}') {
-        let word = variable(rest);
-        if word.is_empty() {
+        let name = variable(rest);
+        if name.is_empty() {
             rest = if first == '"' { after_text(rest) } else { &rest[first.len_utf8()..] };
         } else {
-            labels.push(word.to_owned());
-            rest = &rest[word.len()..];
+            labels.push(name.to_owned());
+            rest = &rest[name.len()..];
         }
     }
     labels

@@ -169,12 +169,12 @@ fn a_visitor_cuts_the_register_off_and_sees_that_nothing_is_granted_until_it_is_
     let colours = || browser.evaluate(COLOURS);
     let grants = |wanted: bool| {
         wait::until("the word on grants", LONG, || {
-            let (says, stalled) = (
+            let (text, stalled) = (
                 browser.text("#grants")?,
                 browser.evaluate("return document.body.dataset.stalled")?,
             );
-            let shown = (says == "granted", stalled.is_null());
-            ensure!(shown == (wanted, wanted), "it says {says:?}, stalled: {stalled}");
+            let shown = (text == "granted", stalled.is_null());
+            ensure!(shown == (wanted, wanted), "it says {text:?}, stalled: {stalled}");
             Ok(())
         })
     };

@@ -185,9 +185,9 @@ fn a_long_history_is_decided_and_one_change_in_it_is_found() {
     let good = History::from(entries.clone());
     let Ok(Opinion::Ordered(sent)) = ask(&good, &[]) else { panic!("it is good") };
     println!("{sent}");
-    let words: Vec<&str> = sent.split(' ').collect();
-    assert_eq!(words[0], words[2], "{sent}");
-    assert!(words[0].parse::<usize>().expect("a number") > 20_000, "{sent}");
+    let parts: Vec<&str> = sent.split(' ').collect();
+    assert_eq!(parts[0], parts[2], "{sent}");
+    assert!(parts[0].parse::<usize>().expect("a number") > 20_000, "{sent}");
 
     let (_, _, longer) = MUTATIONS[0];
     let mut places = entries.len() / 2..entries.len();

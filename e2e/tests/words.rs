@@ -20,7 +20,30 @@ use subjects::{bare, is_bare_name};
 const PARTS: &[&str] = &[
     "office", "offices", "gate", "gates", "heir", "heirs", "bequest", "farewell", "desk", "errand",
     "wish", "wishes", "standing", "alarm", "alarms", "ringing", "books", "visit", "visits",
-    "whoever", "told", "untold", "said", "talk", "talks", "inside", "rang",
+    "whoever", "told", "untold", "said", "unsaid", "talk", "talks", "talking", "inside", "rang",
+    "bell", "bells",
+];
+
+/// Parts of names of things: what is sent or stated has a plainer name, which says which of the two. A sentence may
+/// have these, and so may a name that is one, as that of a test is.
+const OF_SPEECH: &[&str] = &["say", "says", "saying", "spoken", "word", "words"];
+
+/// A name with so many parts is a sentence.
+const SENTENCE: usize = 5;
+
+/// What begins the paths of the files that are about words: those of a machine, of a text, of a command, or of the page
+/// that explains them.
+const ABOUT_WORDS: &[&str] = &[
+    "clock-page/",
+    "e2e/src/clock_pages",
+    "e2e/src/fuzz.rs",
+    "e2e/tests/documents",
+    "e2e/tests/page",
+    "e2e/tests/words",
+    "protocols/tests/leader_model/packed.rs",
+    "sidecar/src/clock_page",
+    "sidecar/src/group/reading.rs",
+    "sidecar/tests/clock_page.rs",
 ];
 
 /// Parts that follow each other.
@@ -101,6 +124,30 @@ fn identifiers_use_the_words_of_the_field() -> Result<()> {
     Ok(())
 }
 
+/// What is sent is a message, and what is stated is a report or a status: neither is a word, and nothing is said.
+#[test]
+fn nothing_is_named_as_if_it_was_spoken() -> Result<()> {
+    let (mut found, mut about_words) = (BTreeSet::new(), BTreeSet::new());
+    for file in files(CRATES, &["rs"])? {
+        let path = file.strip_prefix(cache::workspace())?.display().to_string();
+        let exception = ABOUT_WORDS.iter().find(|beginning| path.starts_with(*beginning));
+        for identifier in identifiers(&code(&fs::read_to_string(&file)?)) {
+            match exception {
+                _ if !is_of_speech(&parts(identifier)) => {}
+                Some(exception) if is_of_words(&parts(identifier)) => {
+                    about_words.insert(*exception);
+                }
+                Some(_) | None => {
+                    found.insert(format!("{path}: {identifier}"));
+                }
+            }
+        }
+    }
+    ensure!(found.is_empty(), "what is sent or stated is named as if it was said: {found:#?}");
+    ensure!(about_words.iter().eq(ABOUT_WORDS), "only these are about words: {about_words:#?}");
+    Ok(())
+}
+
 /// What a program of the product logs, answers, reports and describes is made of its strings, and of its comments, which
 /// are read below.
 #[test]
@@ -128,7 +175,7 @@ fn strings_of_the_product_use_the_words_of_the_field() -> Result<()> {
 fn texts_for_users_use_the_words_of_the_field() -> Result<()> {
     let mut found = BTreeSet::new();
     let mut seen = 0;
-    for file in files(TEXTS, &["md", "yaml", "tpl", "json", "js", "html", "css"])? {
+    for file in files(TEXTS, &["md", "yaml", "tpl", "txt", "json", "js", "html", "css"])? {
         let is_described = is_of_kind(&file, &["json", "yaml", "js"]);
         for line in fs::read_to_string(&file)?.lines() {
             let words = words(line);
@@ -251,6 +298,12 @@ fn an_identifier_is_seen_by_its_parts() {
     for other in ["office_until", "QuietTime", "is_let_in", "TOLD", "ItsHeir", "whoever_waits"] {
         assert!(is_other(other), "{other}");
     }
+    for speech in ["say", "says_nothing", "has_something_to_say", "Spoken", "LAST_WORD"] {
+        assert!(is_of_speech(&parts(speech)), "{speech}");
+    }
+    for other in ["essay", "password", "a_closing_view_has_no_say", "status_says_who_leads_it"] {
+        assert!(!is_of_speech(&parts(other)), "{other}");
+    }
     for good in
         ["gateway", "investigate", "quiet", "outstanding", "theirs", "grace_period", "LeaderLease"]
     {
@@ -319,6 +372,14 @@ fn is_other_word<S: AsRef<str>>(parts: &[S]) -> bool {
     let alone = parts.iter().any(|part| PARTS.contains(&part.as_ref()));
     let together = |pair: &[S]| TOGETHER.contains(&[pair[0].as_ref(), pair[1].as_ref()]);
     alone || parts.windows(2).any(together)
+}
+
+fn is_of_speech(parts: &[String]) -> bool {
+    parts.len() < SENTENCE && parts.iter().any(|part| OF_SPEECH.contains(&part.as_str()))
+}
+
+fn is_of_words(parts: &[String]) -> bool {
+    parts.iter().any(|part| ["word", "words"].contains(&part.as_str()))
 }
 
 fn files(below: &[&str], kinds: &[&str]) -> Result<Vec<PathBuf>> {

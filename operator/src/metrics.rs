@@ -31,7 +31,7 @@ pub struct Metrics {
     master: IntGaugeVec,
     authority: IntGauge,
     lacking: IntGauge,
-    kept: IntGauge,
+    maintained: IntGauge,
     webhook: IntGauge,
 }
 
@@ -96,7 +96,7 @@ impl Metrics {
                 "conclave_authority_lacking",
                 "Groups, and the webhook, that have not got the next certificate of the authority.",
             )?,
-            kept: define.gauge(
+            maintained: define.gauge(
                 "conclave_authority_kept_timestamp_seconds",
                 "When the authority was last read, and all done that was due; 0 before.",
             )?,
@@ -197,8 +197,8 @@ impl Metrics {
     }
 
     /// The authority was read, and all was done that was due.
-    pub fn authority_kept(&self, at: Timestamp) {
-        self.kept.set(at.as_second());
+    pub fn authority_maintained(&self, at: Timestamp) {
+        self.maintained.set(at.as_second());
     }
 
     /// When the mounted certificate of the webhook ends.

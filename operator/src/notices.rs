@@ -83,7 +83,7 @@ pub enum Notice {
 impl Notice {
     /// The Event that says so.
     pub fn event(&self, namespace: Option<String>) -> Event {
-        let (type_, reason, action, note) = self.words();
+        let (type_, reason, action, note) = self.texts();
         Event {
             type_,
             reason: reason.to_owned(),
@@ -100,7 +100,7 @@ impl Notice {
         }
     }
 
-    fn words(&self) -> (EventType, &'static str, &'static str, String) {
+    fn texts(&self) -> (EventType, &'static str, &'static str, String) {
         use EventType::{Normal, Warning};
         match self {
             Self::LeaderChanged { pod, .. } => {

@@ -108,7 +108,7 @@ pub struct Member<S: Service, N: Nominator> {
     going: Going,
     departures: Departures,
     /// Whom discovery found; only the arbiter `None` needs it.
-    peers: Discovered,
+    discovered: Discovered,
     /// Who is surely dead.
     dead: Dead,
     /// The mark that stands in the place of a lost record.
@@ -161,7 +161,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             nominations: Nominations::default(),
             going: Going::default(),
             departures: Departures::default(),
-            peers: Discovered::default(),
+            discovered: Discovered::default(),
             dead: Dead::default(),
             sighting: None,
             belief: Belief::default(),
@@ -250,7 +250,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Command::Policy(policy) => self.on_policy(now, *policy, out),
             Command::Detection(stated) => self.detect_by(now, stated, out),
             Command::Status(status) => self.on_status(now, status, out),
-            Command::Peers(peers) => self.found(now, peers, out),
+            Command::Discovered(found) => self.found(now, found, out),
             Command::Evidence(member) => self.on_evidence(now, member),
             Command::Look => self.look(now, out),
             Command::Resign { to, cooldown } => self.rest(now, to, cooldown, out),
@@ -352,7 +352,7 @@ impl<S: Service, N: Nominator> Protocol for Member<S, N> {
     }
 }
 
-fn say<B, M, T, E>(
+fn send<B, M, T, E>(
     to: Incarnation,
     message: PeerMessage<B, M>,
     out: &mut Outbox<Node, Message<B, M>, T, E>,
@@ -360,12 +360,12 @@ fn say<B, M, T, E>(
     out.send(Node::Member(to), Message::Peer(message));
 }
 
-fn say_each<B: Clone, M: Clone, T, E>(
+fn send_each<B: Clone, M: Clone, T, E>(
     to: impl IntoIterator<Item = Incarnation>,
     message: &PeerMessage<B, M>,
     out: &mut Outbox<Node, Message<B, M>, T, E>,
 ) {
     for peer in to {
-        say(peer, message.clone(), out);
+        send(peer, message.clone(), out);
     }
 }

@@ -294,7 +294,7 @@ impl Service for Elections {
             Notice::Open | Notice::Silent(_) => self.look(cx, false),
             Notice::Idle(_)
             | Notice::Lapsed { .. }
-            | Notice::KeptNoMore(_)
+            | Notice::KeptLapsed(_)
             | Notice::Void(_)
             | Notice::Renewed { .. }
             | Notice::Doubt(_)

@@ -36,6 +36,8 @@ mod ledger;
 mod maekawa;
 #[path = "mutex_laws/mortal.rs"]
 mod mortal;
+#[path = "mutex_laws/notifying.rs"]
+mod notifying;
 #[path = "mutex_laws/one_token.rs"]
 mod one_token;
 #[path = "mutex_laws/patience.rs"]
@@ -59,8 +61,6 @@ mod storm;
 #[path = "mutex_laws/superpeers.rs"]
 mod superpeers;
 mod support;
-#[path = "mutex_laws/talking.rs"]
-mod talking;
 #[path = "mutex_laws/token_ring.rs"]
 mod token_ring;
 #[path = "mutex_laws/voting.rs"]

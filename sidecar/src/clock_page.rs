@@ -36,8 +36,8 @@ pub struct ClockPage {
 /// What came of a map.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
-    /// There is nothing to publish yet.
-    Kept,
+    /// There is nothing to publish: the page stays as it is.
+    Unchanged,
     Published,
     Refused,
     /// The page has stated a later time than the clock shows, by so many nanoseconds.
@@ -98,13 +98,13 @@ impl ClockPage {
                 host: self.clock.host_at(self.clock.raw().0),
             }
         };
-        let mut outcome = Outcome::Kept;
+        let mut outcome = Outcome::Unchanged;
         group.latest.publish(self.clock.raw().0, |shown| {
             outcome = self.publish(map, &Facts { shown, ..facts });
             *self.writer.published()
         });
         match outcome {
-            Outcome::Kept => {}
+            Outcome::Unchanged => {}
             Outcome::Published => metrics.page_published.inc(),
             Outcome::Refused | Outcome::Waits(_) => metrics.page_refused.inc(),
         }
@@ -117,7 +117,7 @@ impl ClockPage {
         let rates = Params::from(&facts.policy).rates();
         let (words, begins_anew) = match plan(map, self.writer.published(), facts.shown, now, rates)
         {
-            Plan::Keep => return Outcome::Kept,
+            Plan::Keep => return Outcome::Unchanged,
             Plan::Wait(ns) => {
                 debug!(ns, "the clock page has stated a later time than the group clock shows");
                 state_nothing(&mut self.writer, self.domain);
@@ -145,9 +145,9 @@ impl ClockPage {
         let Facts { shown: _, epoch, members, policy, host } = *facts;
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         let utc_offset_ns = host.wall.ns.saturating_sub(words.at(now).time_ns);
-        let kept = host.kept.filter(|kept| kept.synchronized);
-        let utc_bound_ns =
-            kept.map_or(u64::MAX, |kept| kept.max_error_ns.saturating_add(host.wall.error_ns));
+        let synchronization = host.synchronization.filter(|one| one.synchronized);
+        let utc_bound_ns = synchronization
+            .map_or(u64::MAX, |one| one.max_error_ns.saturating_add(host.wall.error_ns));
         Words {
             epoch,
             members,

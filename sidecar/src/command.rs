@@ -77,8 +77,8 @@ mod tests {
         let short = command.render_help().to_string();
         let long = command.render_long_help().to_string();
         for text in [&short, &long] {
-            for word in ["Leader election", "fencing tokens", "group clock", "pods"] {
-                assert!(text.contains(word), "{word}: {text}");
+            for term in ["Leader election", "fencing tokens", "group clock", "pods"] {
+                assert!(text.contains(term), "{term}: {text}");
             }
             for (name, does) in [
                 ("sidecar", "Runs beside an application"),

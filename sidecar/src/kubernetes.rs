@@ -49,9 +49,9 @@ pub struct Resource {
     pub published: BTreeSet<String>,
 }
 
-/// What a resource says, for those that want to know at once.
+/// What a resource states, for those that want to know at once.
 #[derive(Debug)]
-pub struct Says {
+pub struct Statements {
     /// Its policies; nothing once it is gone.
     pub policy: watch::Sender<Option<Policy>>,
     /// What its status says was used.
@@ -135,19 +135,24 @@ impl Place {
         Ok(Resource { uid, policy, detection, status, authority, published })
     }
 
-    /// Follows the resource. Says nothing more once it is gone.
-    pub async fn follow(self, uid: PodUid, mut sight: watch::Receiver<Sight>, says: Says) {
-        let watched = async { while !self.watch(uid, &says).await {} };
+    /// Follows the resource. States nothing more once it is gone.
+    pub async fn follow(
+        self,
+        uid: PodUid,
+        mut sight: watch::Receiver<Sight>,
+        statements: Statements,
+    ) {
+        let watched = async { while !self.watch(uid, &statements).await {} };
         tokio::select! {
             () = watched => {}
             // A watch may break, and may lag.
             () = self.until_gone(uid, &mut sight) => {}
         }
-        says.policy.send_replace(None);
+        statements.policy.send_replace(None);
     }
 
     /// Hands on every change of the resource. True once it is gone.
-    async fn watch(&self, uid: PodUid, says: &Says) -> bool {
+    async fn watch(&self, uid: PodUid, statements: &Statements) -> bool {
         let field = format!("metadata.name={}", self.name);
         let config = watcher::Config::default().fields(&field);
         let mut events = watch_objects(self.conclaves(), config).default_backoff().boxed();
@@ -161,7 +166,7 @@ impl Place {
                     if !is(&conclave, uid) {
                         return true;
                     }
-                    says.tell(conclave);
+                    statements.tell(conclave);
                 }
                 Ok(Some(Event::Delete(conclave))) if is(&conclave, uid) => return true,
                 Ok(Some(Event::Delete(_) | Event::InitDone)) => {}
@@ -198,7 +203,7 @@ async fn lease_is_gone(sight: &mut watch::Receiver<Sight>) {
     std::future::pending::<()>().await;
 }
 
-impl Says {
+impl Statements {
     /// Hands on what is new. An authority that is no longer announced stays the last one.
     fn tell(&self, conclave: Conclave) {
         let detection = conclave_crds::detection(&conclave.spec);
@@ -259,7 +264,7 @@ mod tests {
         let (authority, mut authorities) = watch::channel(None);
         let (published, mut elections) = watch::channel(BTreeSet::new());
         let (detection, mut detections) = watch::channel(Stated::default());
-        let says = Says { policy, status, detection, authority, published };
+        let statements = Statements { policy, status, detection, authority, published };
         let conclave = |status: serde_json::Value| -> Conclave {
             let conclave = serde_json::json!({
                 "apiVersion": "conclave.dev/v1alpha1",
@@ -273,14 +278,14 @@ mod tests {
         let at = |address: &str| {
             conclave(serde_json::json!({"authority": {"address": address, "bundle": "PEM"}}))
         };
-        says.tell(at("10.0.0.1:443"));
+        statements.tell(at("10.0.0.1:443"));
         assert!(policies.has_changed().expect("it goes on"));
         assert!(policies.borrow_and_update().is_some());
         let sent = authorities.borrow_and_update().clone().expect("an authority");
         assert_eq!((sent.address.as_str(), sent.bundle.as_str()), ("10.0.0.1:443", "PEM"));
 
-        says.tell(at("10.0.0.1:443"));
-        says.tell(conclave(serde_json::json!({"epoch": 7})));
+        statements.tell(at("10.0.0.1:443"));
+        statements.tell(conclave(serde_json::json!({"epoch": 7})));
         assert!(!policies.has_changed().expect("it goes on"), "nothing is new");
         assert_eq!(
             *used.borrow_and_update(),
@@ -288,7 +293,7 @@ mod tests {
         );
         assert!(!authorities.has_changed().expect("it goes on"));
 
-        says.tell(at("10.0.0.2:443"));
+        statements.tell(at("10.0.0.2:443"));
         assert!(authorities.has_changed().expect("it goes on"));
 
         assert!(!elections.has_changed().expect("it goes on"), "`default` stands in the record");
@@ -299,7 +304,7 @@ mod tests {
             .push(ElectionSpec { name: "reports".to_owned(), ..ElectionSpec::default() });
         assert!(!detections.has_changed().expect("it goes on"));
         published.spec.failure_detection.phi = Some(8);
-        says.tell(published);
+        statements.tell(published);
         assert_eq!(*elections.borrow_and_update(), BTreeSet::from(["reports".to_owned()]));
         assert_eq!(detections.borrow_and_update().threshold, Threshold::new(8));
     }

@@ -38,8 +38,8 @@ fn forget_program() -> io::Result<()> {
 /// that was. (Of what the loader writes and then closes, as the tables of addresses, pages are "anonymous".)
 fn as_the_file_has_it(smaps: &str) -> Vec<Range<usize>> {
     let part = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let (range, may, path) = (words.next()?, words.next()?, words.nth(3)?);
+        let mut fields = line.split_ascii_whitespace();
+        let (range, may, path) = (fields.next()?, fields.next()?, fields.nth(3)?);
         let (start, end) = range.split_once('-')?;
         let number = |text| usize::from_str_radix(text, 16).ok();
         let is_closed = ["r-xp", "r--p"].contains(&may) && path.starts_with('/');

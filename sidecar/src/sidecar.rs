@@ -20,7 +20,7 @@ use crate::clocks::SharedClocks;
 use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
 use crate::group::slot::{self, Slot};
-use crate::group::task::{Beginning, Sent};
+use crate::group::task::{GroupInputs, Sent};
 use crate::http::{self, LeaderElector, Limits, ListenError, Listeners};
 use crate::identity::OwnCredentials;
 use crate::kubernetes::write_termination_message;
@@ -254,7 +254,7 @@ impl Sidecar {
             // The end of this life ends it.
             let _ = until.run_until_cancelled(discovery.run()).await;
         });
-        let beginning = Beginning {
+        let inputs = GroupInputs {
             elections: membership.elections,
             me: info,
             policy: membership.policy,
@@ -274,7 +274,7 @@ impl Sidecar {
             sent: strings.sent,
             end,
         };
-        Box::pin(self.slot.live(beginning)).await;
+        Box::pin(self.slot.live(inputs)).await;
         Ok(())
     }
 

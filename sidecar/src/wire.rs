@@ -154,7 +154,7 @@ impl Payload {
     pub(crate) fn lock(&self) -> Option<&LockName> {
         match self {
             Self::Clock { .. } => None,
-            Self::Member(message) => message.of_lock().map(|word| word.lock),
+            Self::Member(message) => message.of_lock().map(|about| about.lock),
         }
     }
 

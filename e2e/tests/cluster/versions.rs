@@ -48,10 +48,10 @@ fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
         let began = load.now();
         thread::sleep(WHILE);
         roll(&group, image::NEXT, 3)?;
-        await_version(&group, 5, |spoken| spoken == version + 1)?;
+        await_version(&group, 5, |one| one == version + 1)?;
         thread::sleep(WHILE);
         roll(&group, present, 3)?;
-        await_version(&group, 5, |spoken| spoken == version)?;
+        await_version(&group, 5, |one| one == version)?;
         thread::sleep(WHILE);
         let end = load.now();
         let diary = load.end()?;
@@ -78,14 +78,14 @@ fn roll(group: &Group<'_>, image: &str, pods: usize) -> Result<()> {
 /// Waits until so many pods agree on the version that their view speaks, and that it is a good one.
 fn await_version(group: &Group<'_>, members: u64, is_good: impl Fn(u64) -> bool) -> Result<u64> {
     wait::until("one version for all", SOON, || {
-        let mut spoken = Vec::new();
+        let mut versions = Vec::new();
         for pod in group.pods()? {
             let status = group.get(&pod, "/v1/status")?;
             ensure!(status.number("members")? == members, "{} knows {status:?}", pod.name);
-            spoken.push(status.number("protocol_version")?);
+            versions.push(status.number("protocol_version")?);
         }
-        spoken.dedup();
-        let [version] = spoken[..] else { anyhow::bail!("they speak {spoken:?}") };
+        versions.dedup();
+        let [version] = versions[..] else { anyhow::bail!("they speak {versions:?}") };
         ensure!(is_good(version), "they speak version {version}");
         Ok(version)
     })

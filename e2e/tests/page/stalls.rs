@@ -14,9 +14,9 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
     let leader = leads_all(&browser, 5)?;
     let stall = |wanted: &str| {
         wait::until("the words on the stall", LONG, || {
-            let says = browser.text("#stall-now")?;
-            ensure!(says.contains(wanted), "it says {says:?}, not {wanted:?}");
-            Ok(says)
+            let text = browser.text("#stall-now")?;
+            ensure!(text.contains(wanted), "it says {text:?}, not {wanted:?}");
+            Ok(text)
         })
     };
     stall("none")?;
@@ -24,12 +24,12 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
     ensure!(meaning.contains("no lock is granted to anybody"), "it says {meaning:?}");
 
     browser.click("#register")?;
-    let says = stall("nobody leads")?;
-    ensure!(says.starts_with("for ") && says.contains("since "), "it says {says:?}");
+    let text = stall("nobody leads")?;
+    ensure!(text.starts_with("for ") && text.contains("since "), "it says {text:?}");
     let card = format!("[data-member='{leader}'] .since");
     let of_member = wait::until("the stall of a member", LONG, || {
-        let says = browser.text(&card)?;
-        ensure!(says.starts_with("for "), "it says {says:?}");
+        let text = browser.text(&card)?;
+        ensure!(text.starts_with("for "), "it says {text:?}");
         browser.attribute(&card, "data-tip")
     })?;
     ensure!(of_member.starts_with("Since "), "it says {of_member:?}");
@@ -49,9 +49,9 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
     let before = browser.text("#stall-past")?;
     browser.click(&format!("[data-member='{leader}'] [data-do='kill']"))?;
     wait::until("the longest of two", LONG, || {
-        let (says, past) = (browser.text("#stall-now")?, browser.text("#stall-past")?);
+        let (text, past) = (browser.text("#stall-now")?, browser.text("#stall-past")?);
         ensure!(past != before, "it says {past:?} as before");
-        ensure!(says == "none" && past.contains("the longest lasted"), "{says:?}, {past:?}");
+        ensure!(text == "none" && past.contains("the longest lasted"), "{text:?}, {past:?}");
         Ok(())
     })
     .context("after the leader was killed")?;
@@ -60,8 +60,8 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
     let follower = (0..5).find(|member| ![leader, next].contains(member)).context("a follower")?;
     browser.click(&format!("[data-member='{follower}'] [data-do='pause']"))?;
     wait::until("the stall of a follower", LONG, || {
-        let says = browser.text(&format!("[data-member='{follower}'] .since"))?;
-        ensure!(says.starts_with("for "), "it says {says:?}");
+        let text = browser.text(&format!("[data-member='{follower}'] .since"))?;
+        ensure!(text.starts_with("for "), "it says {text:?}");
         Ok(())
     })?;
     browser.has_no_complaints()
@@ -69,11 +69,11 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
 
 /// How long the stall has lasted, as the page has it.
 fn millis(browser: &Browser) -> Result<f64> {
-    let says = browser.text("#stall-now")?;
-    let (figure, rest) = says
+    let text = browser.text("#stall-now")?;
+    let (figure, rest) = text
         .strip_prefix("for ")
         .and_then(|rest| rest.split_once(' '))
-        .with_context(|| format!("it says {says:?}"))?;
+        .with_context(|| format!("it says {text:?}"))?;
     let unit = if rest.starts_with("ms") { 1.0 } else { 1000.0 };
     Ok(figure.parse::<f64>()? * unit)
 }

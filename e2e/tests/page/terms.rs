@@ -49,9 +49,9 @@ fn a_word_is_explained_to_a_mouse_to_a_keyboard_and_to_a_finger() -> Result<()> 
     let epoch = "header [data-term='word/epoch']";
 
     browser.point(epoch)?;
-    says(&browser, "The number of a view")?;
+    explains(&browser, "The number of a view")?;
     browser.point("#lock-name")?;
-    says(&browser, "")?;
+    explains(&browser, "")?;
 
     for presses in 0.. {
         ensure!(presses < 9, "the Tab key does not reach the epoch");
@@ -60,14 +60,14 @@ fn a_word_is_explained_to_a_mouse_to_a_keyboard_and_to_a_finger() -> Result<()> 
             break;
         }
     }
-    says(&browser, "The number of a view")?;
+    explains(&browser, "The number of a view")?;
     browser.press(ESCAPE)?;
-    says(&browser, "")?;
+    explains(&browser, "")?;
 
     browser.evaluate("document.querySelector(\"[data-do='kill']\").focus()")?;
-    says(&browser, "as by SIGKILL")?;
+    explains(&browser, "as by SIGKILL")?;
     browser.press(DOWN)?;
-    says(&browser, "as by SIGSTOP")?;
+    explains(&browser, "as by SIGSTOP")?;
 
     browser.resize(360, 740)?;
     browser.has_a_touchscreen()?;
@@ -119,7 +119,7 @@ const UNREACHABLE: &str = r"
     return { problems: problems.slice(0, 10), seen: all.length };";
 
 /// Waits until the explanation has these words; none: until there is no explanation.
-fn says(browser: &Browser, words: &str) -> Result<()> {
+fn explains(browser: &Browser, words: &str) -> Result<()> {
     wait::until("the explanation", LONG, || {
         let bubble = browser.text("#explanation")?;
         let right = if words.is_empty() { bubble.is_empty() } else { bubble.contains(words) };

@@ -103,7 +103,7 @@ impl Keeper {
             // A call that is never answered must not be the last one. What it has done is read then.
             let round = within(ROUND, self.round(is_acting, Timestamp::now(), &read)).await;
             match round.map_err(KeepError::from).flatten() {
-                Ok(()) => self.metrics.authority_kept(Timestamp::now()),
+                Ok(()) => self.metrics.authority_maintained(Timestamp::now()),
                 Err(error) => warn!(error = chain(&error), "the authority stays as it is known"),
             }
             tokio::select! {

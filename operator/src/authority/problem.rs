@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
             Self::Invalid => ("invalid", "The request is not understood"),
             Self::Unauthenticated => ("unauthenticated", "The token proves nothing"),
@@ -58,7 +58,7 @@ impl Kind {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (name, title) = self.kind.words();
+        let (name, title) = self.kind.texts();
         let body = json!({
             "type": format!("https://conclave.dev/problems/{name}"),
             "title": title,

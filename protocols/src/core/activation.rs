@@ -2,7 +2,7 @@
 
 use super::candidate::Knows;
 use super::leader::ViewStart;
-use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, send};
 use crate::record::Record;
 use crate::register::Version;
 use crate::time::LocalTime;
@@ -110,7 +110,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
         }
         if let Some(former) = former {
-            say(former, PeerMessage::Taken { epoch }, out);
+            send(former, PeerMessage::Taken { epoch }, out);
         }
         if beside {
             self.waits_for_the_unknown(now, out);

@@ -24,7 +24,7 @@ use crate::time::LocalTime;
 /// Whom discovery found.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Discovered {
-    /// Nothing until discovery has spoken.
+    /// Nothing until discovery has answered.
     found: Option<BTreeMap<Incarnation, MemberInfo>>,
     /// Those that announced that they leave. Discovery may notice later.
     departed: BTreeSet<Incarnation>,
@@ -53,8 +53,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             .take(MEMBERS_MAX - 1)
             .map(|info| (info.incarnation, info))
             .collect();
-        self.peers.departed.retain(|member| found.contains_key(member));
-        let first = self.peers.found.replace(found).is_none();
+        self.discovered.departed.retain(|member| found.contains_key(member));
+        let first = self.discovered.found.replace(found).is_none();
         if first && self.is_advisory() && matches!(self.role, Role::Joiner { .. }) {
             self.wait_for_a_leader(out);
         }
@@ -73,12 +73,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// All members that are known, by their ranks, as a view that nobody leads yet. The number of
     /// the view is drawn from them, so that those who see others do not elect with them.
     ///
-    /// Until discovery has spoken, those are known that were in the view when its arbiter was taken
+    /// Until discovery has answered, those are known that were in the view when its arbiter was taken
     /// away.
     pub(super) fn peers_record(&self) -> Option<Record> {
         let latest = self.record.as_ref().filter(|record| record.is_advisory());
-        let stay = |info: &&MemberInfo| !self.peers.departed.contains(&info.incarnation);
-        let mut members: Vec<MemberInfo> = match &self.peers.found {
+        let stay = |info: &&MemberInfo| !self.discovered.departed.contains(&info.incarnation);
+        let mut members: Vec<MemberInfo> = match &self.discovered.found {
             Some(found) => found.values().filter(stay).cloned().collect(),
             None => latest?.members.iter().filter(stay).cloned().collect(),
         };
@@ -167,7 +167,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     fn outranks(&self, one: Incarnation, other: Incarnation) -> bool {
-        let found = |member| self.peers.found.as_ref()?.get(&member);
+        let found = |member| self.discovered.found.as_ref()?.get(&member);
         let known = |member| self.record.as_ref().and_then(|of| of.member(of.rank(member)?));
         let priority = |member| {
             let own = Some(&self.me).filter(|me| me.incarnation == member);

@@ -3,7 +3,7 @@
 
 use super::candidate::{Basis, Candidate, Due, Fate};
 use super::message::{HandOver, Seal};
-use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, say_each};
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, Timer, send_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::Value;
@@ -147,7 +147,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 None => return self.withdraw(now, out),
             }
         }
-        say_each(base.others(me), &PeerMessage::SealRequest { base: base.epoch }, out);
+        send_each(base.others(me), &PeerMessage::SealRequest { base: base.epoch }, out);
         self.check_seals(now, out);
     }
 
@@ -193,7 +193,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Due::Nothing => {}
             Due::Wait(pause) => out.arm(Timer::Candidacy, pause),
             Due::Ask(base, members, pause) => {
-                say_each(members, &PeerMessage::SealRequest { base }, out);
+                send_each(members, &PeerMessage::SealRequest { base }, out);
                 match pause {
                     Some(pause) => out.arm(Timer::Candidacy, pause),
                     None => self.check_seals(now, out),

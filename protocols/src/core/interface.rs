@@ -31,7 +31,7 @@ pub enum Command<C> {
     Status(StatusEpoch),
     /// Discovery found these others, all of them. Only the arbiter `None` needs to be notified: there,
     /// no register names the members.
-    Peers(Vec<MemberInfo>),
+    Discovered(Vec<MemberInfo>),
     /// That process is dead: the kubelet reported its container as terminated. It must be true.
     Evidence(Incarnation),
     /// Somebody may have changed the register.

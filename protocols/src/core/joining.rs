@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, send, send_each};
 use crate::ids::Incarnation;
 use crate::policy::Timing;
 use crate::record::{MEMBERS_MAX, MemberInfo, Record};
@@ -128,7 +128,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let asked = others.iter().cycle().skip(first * ASKED_AT_ONCE);
         let asked = asked.take(others.len().min(ASKED_AT_ONCE)).copied();
         let join = PeerMessage::Join(Box::new(self.me.clone()));
-        say_each(record.leader.filter(|leader| *leader != me).into_iter().chain(asked), &join, out);
+        send_each(
+            record.leader.filter(|leader| *leader != me).into_iter().chain(asked),
+            &join,
+            out,
+        );
     }
 
     /// Asks again; or begins a view, if nobody of the recorded one was heard of for long.
@@ -169,7 +173,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return;
         }
         out.tell(Event::Met(Box::new(info.clone())));
-        say(from, PeerMessage::Noted, out);
+        send(from, PeerMessage::Noted, out);
         if self.record.as_ref().is_some_and(|record| !record.can_speak_with(&info)) {
             return out.tell(Event::Ignored("version"));
         }

@@ -2,7 +2,7 @@
 
 use super::leader::{Answer, KnownOf, Leader, ViewStart};
 use super::message::Promise;
-use super::{Event, Member, Nominator, Out, Role, Service, Timer, say};
+use super::{Event, Member, Nominator, Out, Role, Service, Timer, send};
 use crate::ids::Incarnation;
 use crate::time::LocalTime;
 
@@ -99,7 +99,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             let list = list.as_ref().map(|list| self.holds.list_for(*member, under_way, list));
             let known = KnownOf { list, listed, full };
             let Some(leader) = self.leader() else { return };
-            say(*member, leader.heartbeat(now, seq, *member, known), out);
+            send(*member, leader.heartbeat(now, seq, *member, known), out);
         }
     }
 

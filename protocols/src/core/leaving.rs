@@ -3,7 +3,7 @@
 use super::leader::Then;
 use super::message::{HandOver, Leave};
 use super::service::Notice;
-use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, send, send_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::{LeftHold, Record};
 use crate::register::Value;
@@ -108,7 +108,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         // What it promised itself counts for nobody else.
         self.promises.end(now);
         self.departures.hand_over_to(successor);
-        say(successor, PeerMessage::HandOver(Box::new(table)), out);
+        send(successor, PeerMessage::HandOver(Box::new(table)), out);
         true
     }
 
@@ -201,12 +201,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
             let Some(successor) = legacy.successor() else { return self.close_group(now, out) };
             // Its application may have given back since what it holds according to the table.
             let leave = Leave { epoch: legacy.base(), holds: self.holds.running(now) };
-            say(successor, PeerMessage::Leave(Box::new(leave)), out);
+            send(successor, PeerMessage::Leave(Box::new(leave)), out);
             return self.await_successor(out);
         }
         // Also to those that do not lead: the one that does may have resigned a moment ago.
         if let Some(record) = &self.record {
-            say_each(record.others(self.me.incarnation), &self.leave_message(now), out);
+            send_each(record.others(self.me.incarnation), &self.leave_message(now), out);
         }
         self.gone(out);
     }
@@ -220,7 +220,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) {
         if epoch > self.floor() {
-            say(leader, self.leave_message(now), out);
+            send(leader, self.leave_message(now), out);
             self.gone(out);
         }
     }
@@ -356,7 +356,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.let_hear(now, out);
         }
         self.keep_leave(from, leave);
-        self.peers.departed(from);
+        self.discovered.departed(from);
         if let Some(leader) = self.leader() {
             leader.leaves(from);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Nominator, Out, PeerMessage, Service, Timer, say};
+use super::{Nominator, Out, PeerMessage, Service, Timer, send};
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::protocol::{Effect, Input, Outbox};
 use crate::record::Record;
@@ -174,7 +174,7 @@ impl<N: Nominator> Nomination<N> {
                     let Some(info) = self.electorate.member(to) else { continue };
                     self.messages += u64::from(N::is_counted(&message));
                     let epoch = self.electorate.epoch;
-                    say(info.incarnation, PeerMessage::Nominator { epoch, message }, out);
+                    send(info.incarnation, PeerMessage::Nominator { epoch, message }, out);
                 }
                 Effect::Arm { timer, after } => {
                     self.armed.insert(timer);

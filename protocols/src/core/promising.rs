@@ -1,7 +1,7 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
 use super::message::{Heartbeat, LeaderList, Promise, Table};
-use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
+use super::{Event, Member, Nominator, Out, PeerMessage, Role, Service, Timer, send};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
 use crate::record::Record;
@@ -49,7 +49,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 return;
             }
         } else if epoch <= self.floor() {
-            return say(from, PeerMessage::Refusal { floor: self.floor() }, out);
+            return send(from, PeerMessage::Refusal { floor: self.floor() }, out);
         }
         if self.is_in(epoch, from) {
             if !self.promises.hear(heartbeat.seq) {
@@ -65,7 +65,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
             let grace = heartbeat.list.as_ref().map(|list| list.grace).unwrap_or_default();
             if let Some(base) = self.keeps_to_a_view(now, &record, grace) {
-                say(from, PeerMessage::SealRefused { base }, out);
+                send(from, PeerMessage::SealRefused { base }, out);
                 return out.tell(Event::Ignored("older base"));
             }
             self.enter_view(now, record, &carried, out);
@@ -84,7 +84,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// that one: it may yet enter it.
     fn asks_for_the_whole(leader: Incarnation, epoch: Epoch, out: &mut Out<S, N>) {
         let floor = Epoch(epoch.0.saturating_sub(1));
-        say(leader, PeerMessage::Refusal { floor }, out);
+        send(leader, PeerMessage::Refusal { floor }, out);
         out.tell(Event::Ignored("unannounced"));
     }
 
@@ -174,7 +174,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let notes = self.holds.unsent_notes();
         let drains = !self.going.stays();
         let promise = Promise { epoch, seq, stamp: now, changes, listed, notes, drains };
-        say(to, PeerMessage::Promise(Box::new(promise)), out);
+        send(to, PeerMessage::Promise(Box::new(promise)), out);
     }
 
     /// Rule 8: the register confirmed this view or one before it within `hold(E)`, and is not known
@@ -235,7 +235,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             if let Some(leader) =
                 record.leader.filter(|_| record.rank(self.me.incarnation).is_some())
             {
-                say(leader, PeerMessage::Leave(Box::default()), out);
+                send(leader, PeerMessage::Leave(Box::default()), out);
             }
             return self.gone(out);
         }

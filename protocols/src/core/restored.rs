@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::interface::StatusEpoch;
-use super::{Member, Nominator, Out, PeerMessage, Role, Service, say};
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, send};
 use crate::ids::Epoch;
 use crate::policy::Timing;
 use crate::record::Record;
@@ -114,7 +114,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if let Some(leader) = record.leader.filter(|_| lists && missed)
             && self.unknown_until() > now
         {
-            say(leader, PeerMessage::SealRefused { base: followed }, out);
+            send(leader, PeerMessage::SealRefused { base: followed }, out);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A member's seals: that it refuses a view from now on, and what it holds.
 
 use super::message::Seal;
-use super::{Member, Nominator, Out, PeerMessage, Role, Service, say};
+use super::{Member, Nominator, Out, PeerMessage, Role, Service, send};
 use crate::ids::{Epoch, Incarnation};
 use crate::time::LocalTime;
 
@@ -23,11 +23,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let later = record.epoch.max(self.promises.epoch());
         if base < later {
             if later > record.epoch || record.leader != Some(from) {
-                say(from, PeerMessage::SealRefused { base: later }, out);
+                send(from, PeerMessage::SealRefused { base: later }, out);
             }
             let leads = self.leader_lease().is_some_and(|until| until > now);
             if leads || self.promises.run(now) {
-                say(from, PeerMessage::SealRefused { base }, out);
+                send(from, PeerMessage::SealRefused { base }, out);
             }
             return;
         }
@@ -38,11 +38,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         match self.seal(now, base, out) {
             Some(seal) => {
                 if let Some(base) = beside {
-                    say(from, PeerMessage::SealRefused { base }, out);
+                    send(from, PeerMessage::SealRefused { base }, out);
                 }
-                say(from, PeerMessage::Seal(Box::new(seal)), out);
+                send(from, PeerMessage::Seal(Box::new(seal)), out);
             }
-            None => say(from, PeerMessage::SealRefused { base }, out),
+            None => send(from, PeerMessage::SealRefused { base }, out),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::message::{Admission, Envelope, Extended, Promise, Table};
 use super::service::{Cx, Notice, ServiceEffect};
-use super::{Event, Member, Nominator, Out, PeerMessage, Service, Timer, say};
+use super::{Event, Member, Nominator, Out, PeerMessage, Service, Timer, send};
 use crate::ids::{Incarnation, MemberId};
 use crate::policy::LeaseClass;
 use crate::record::Record;
@@ -78,7 +78,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Some(seat) = self.holds.seat() else { return };
         let Some(receiver) = seat.member(to) else { return };
         let (epoch, number) = (seat.view().epoch, self.links.next(to, S::part(&body)));
-        say(receiver, PeerMessage::Service(Box::new(Envelope { epoch, number, body })), out);
+        send(receiver, PeerMessage::Service(Box::new(Envelope { epoch, number, body })), out);
     }
 
     /// Lets the service hear what the core noticed.

@@ -116,7 +116,7 @@ pub enum Notice {
         known: bool,
     },
     /// The same of a grant that was only kept.
-    KeptNoMore(HoldName),
+    KeptLapsed(HoldName),
     /// This member's hold ended because something arbitrates from now on.
     Void(HoldName),
     /// Whether the lease of this member extends a hold of it from now on, and whether a leader lists it.
@@ -162,7 +162,7 @@ impl Notice {
     pub(super) fn outlives_the_view(&self) -> bool {
         match self {
             Self::Lapsed { .. }
-            | Self::KeptNoMore(_)
+            | Self::KeptLapsed(_)
             | Self::Void(_)
             | Self::Renewed { .. }
             | Self::Rests

@@ -134,7 +134,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 self.end_advisory_view(now, out);
                 self.belief.forget();
                 self.record = None;
-                self.peers = super::advisory::Discovered::default();
+                self.discovered = super::advisory::Discovered::default();
                 for timer in [Timer::Heartbeat, Timer::Grace, Timer::Promise] {
                     out.disarm(timer);
                 }

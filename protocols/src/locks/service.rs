@@ -91,7 +91,7 @@ impl Service for Locks {
                 self.tell_left(cx, &name);
                 self.tidy(cx, &name);
             }
-            Notice::KeptNoMore(name) => self.give_back(cx, &name),
+            Notice::KeptLapsed(name) => self.give_back(cx, &name),
             Notice::Void(name) => {
                 tell(cx, &name, LockEvent::Lost(LostReason::ViewChange));
                 self.lock(cx, &name).count.end(true);

@@ -119,7 +119,7 @@ impl Central {
             State::Idle => {
                 self.latest = RequestNumber(self.latest.0.saturating_add(1));
                 self.state = State::Waiting;
-                self.say(Message::Request(self.latest), out);
+                self.send(Message::Request(self.latest), out);
             }
             State::Keeping => {
                 self.state = State::InSection;
@@ -148,7 +148,7 @@ impl Central {
 
     fn give_back(&mut self, out: &mut OutboxOf<Self>) {
         self.state = State::Idle;
-        self.say(Message::Release(self.latest), out);
+        self.send(Message::Release(self.latest), out);
     }
 
     /// `wanted`: others are known to wait.
@@ -171,8 +171,8 @@ impl Central {
         }
     }
 
-    /// Speaks to the coordinator, who may be this member.
-    fn say(&mut self, message: Message, out: &mut OutboxOf<Self>) {
+    /// Sends a message to the coordinator, which may be this member.
+    fn send(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         if self.me == self.view.leader {
             self.coordinate(self.me, message, out);
         } else {

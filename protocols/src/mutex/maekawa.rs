@@ -191,7 +191,7 @@ impl Maekawa {
         let none = BTreeSet::new;
         let candidacy = Candidacy { since, votes: none(), failed: none(), inquired: none() };
         self.state = State::Waiting(candidacy);
-        self.say_all(Message::Request(since), out);
+        self.send_all(Message::Request(since), out);
     }
 
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
@@ -201,7 +201,7 @@ impl Maekawa {
             State::InSection { since } => *since,
         };
         self.state = State::Idle;
-        self.say_all(Message::Release(since), out);
+        self.send_all(Message::Release(since), out);
     }
 
     fn on_locked(
@@ -250,7 +250,7 @@ impl Maekawa {
         candidacy.votes.retain(|voter| !inquired.contains(voter));
         candidacy.failed.extend(&inquired);
         for voter in inquired {
-            self.say(voter, Message::Relinquish(since), out);
+            self.send(voter, Message::Relinquish(since), out);
         }
     }
 
@@ -295,15 +295,15 @@ impl Maekawa {
     ) {
         let stamp = (request, from);
         if stamp > vote.stamp || first.is_some_and(|first| stamp > first) {
-            return self.say(from, Message::Failed(request), out);
+            return self.send(from, Message::Failed(request), out);
         }
         self.voter.vote = Some(Vote { inquired: true, ..vote });
         if let Some((displaced, member)) = first.filter(|first| *first < vote.stamp) {
-            self.say(member, Message::Failed(displaced), out);
+            self.send(member, Message::Failed(displaced), out);
         }
         if !vote.inquired {
             let (inquired, member) = vote.stamp;
-            self.say(member, Message::Inquire(inquired), out);
+            self.send(member, Message::Inquire(inquired), out);
         }
     }
 
@@ -325,7 +325,7 @@ impl Maekawa {
         let first = self.voter.queue.pop_first();
         self.voter.vote = first.map(|stamp| Vote { stamp, inquired: false });
         if let Some((request, member)) = first {
-            self.say(member, Message::Locked { request, highest: self.highest }, out);
+            self.send(member, Message::Locked { request, highest: self.highest }, out);
         }
     }
 }
@@ -344,14 +344,14 @@ impl Voter {
 
 /// How messages get about, and what they mean.
 impl Maekawa {
-    fn say_all(&mut self, message: Message, out: &mut OutboxOf<Self>) {
+    fn send_all(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         for voter in self.quorum.clone() {
-            self.say(voter, message, out);
+            self.send(voter, message, out);
         }
     }
 
-    /// Speaks to a member, who may be this one.
-    fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+    /// Sends a message to a member, which may be this one.
+    fn send(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         if to == self.me {
             self.hear(to, message, out);
         } else {

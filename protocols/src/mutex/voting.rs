@@ -162,7 +162,7 @@ impl Voting {
         self.latest = AttemptNumber(self.latest.0.saturating_add(1));
         let missing = self.asked().collect();
         self.state = State::Asking { failed, missing, granted: BTreeSet::new() };
-        self.say_each(self.asked(), Message::Request(self.latest), out);
+        self.send_each(self.asked(), Message::Request(self.latest), out);
     }
 
     fn on_grant(&mut self, from: MemberId, number: AttemptNumber, out: &mut OutboxOf<Self>) {
@@ -196,7 +196,7 @@ impl Voting {
         }
         let (failed, granted) = (failed.saturating_add(1), granted.clone());
         self.state = State::Pausing { failed };
-        self.say_each(granted, Message::Release(self.latest), out);
+        self.send_each(granted, Message::Release(self.latest), out);
         out.tell(Event::Queued);
         out.arm(Timer::Retry, self.pause(failed));
     }
@@ -213,7 +213,7 @@ impl Voting {
             State::Pausing { .. } => out.disarm(Timer::Retry),
             // A vote may be under way: it is given back to all that were asked, not only to those that have answered.
             State::Asking { .. } | State::InSection => {
-                self.say_each(self.asked(), Message::Release(self.latest), out);
+                self.send_each(self.asked(), Message::Release(self.latest), out);
             }
         }
     }
@@ -242,9 +242,9 @@ impl Voting {
         let is_free = self.voted.is_none_or(|voted| voted.0 == from && voted.1 <= number);
         if is_free {
             self.voted = Some((from, number));
-            self.say(from, Message::Grant(number), out);
+            self.send(from, Message::Grant(number), out);
         } else {
-            self.say(from, Message::Deny(number), out);
+            self.send(from, Message::Deny(number), out);
         }
     }
 
@@ -257,19 +257,19 @@ impl Voting {
 
 /// How messages get about, and what they mean.
 impl Voting {
-    fn say_each(
+    fn send_each(
         &mut self,
         to: impl IntoIterator<Item = MemberId>,
         message: Message,
         out: &mut OutboxOf<Self>,
     ) {
         for member in to {
-            self.say(member, message, out);
+            self.send(member, message, out);
         }
     }
 
-    /// Speaks to a member, who may be this one.
-    fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+    /// Sends a message to a member, which may be this one.
+    fn send(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         if to == self.me {
             self.hear(to, message, out);
         } else {

@@ -6,7 +6,7 @@ use conclave_protocols::clock::{MessageReading, Reading};
 use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::random::Random;
 
-use crate::weather::{SEEDS, converge, kept};
+use crate::weather::{SEEDS, converge, settings};
 use crate::world::{MS, SECOND, World, between};
 
 const LEADER: usize = 4;
@@ -18,7 +18,7 @@ fn world(seed: u64, probes: bool) -> World {
     let mut random = Random::new(seed ^ 0xb7);
     let rates = [(); 5].map(|()| between(&mut random, -7_000, 7_000));
     let off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
-    let mut world = World::new(seed, kept(seed), &rates, &off);
+    let mut world = World::new(seed, settings(seed), &rates, &off);
     world.probes = probes;
     world
 }
@@ -36,7 +36,7 @@ fn by_messages(world: &World, member: usize) -> MessageReading {
 /// What a reading is off from what the formula of the algorithm's source is about, and that formula.
 fn by_the_source(world: &World, member: usize) -> Option<(u64, u64)> {
     let (leader, one) = (reading(world, LEADER), by_messages(world, member));
-    match world.kept.algorithm {
+    match world.settings.algorithm {
         // The average of the same round. The daemon's clock turns slowly while it reads it.
         ClockAlgorithm::Berkeley => {
             let average = by_messages(world, LEADER);
@@ -77,7 +77,7 @@ fn beside_probes_each_algorithm_has_a_reading_of_its_own_that_holds() {
         converge(&mut world);
         let begun = world.now + SECOND;
         world.run_until(begun, &mut |_| {});
-        let [looks, apart, formula] = seen.entry(world.kept.algorithm).or_default();
+        let [looks, apart, formula] = seen.entry(world.settings.algorithm).or_default();
         world.run_until(begun + 20 * SECOND, &mut |world| {
             for member in 0..LEADER {
                 let (shown, one) = (reading(world, member), by_messages(world, member));
@@ -96,7 +96,7 @@ fn beside_probes_each_algorithm_has_a_reading_of_its_own_that_holds() {
                     *formula += 1;
                 }
             }
-            let asks_nobody = world.kept.algorithm != ClockAlgorithm::Berkeley;
+            let asks_nobody = world.settings.algorithm != ClockAlgorithm::Berkeley;
             assert_eq!(reading(world, LEADER).by_messages.is_none(), asks_nobody, "seed {seed}");
         });
     }

@@ -7,7 +7,7 @@ use conclave_protocols::clock::{Event, GroupClock, Params, State, Verdict, Virtu
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{MS, kept, params, rates};
+use crate::still::{MS, params, rates, synchronised};
 
 const SECOND: u64 = 1_000_000_000;
 const SERVER: MemberId = MemberId(0);
@@ -181,7 +181,7 @@ fn a_client_repeats_slow_and_lost_attempts_and_takes_the_best_when_it_gives_up()
 
 #[test]
 fn late_repeated_and_foreign_replies_are_ignored() {
-    let mut client = Member::of_three(1, kept(0));
+    let mut client = Member::of_three(1, synchronised(0));
     client.start(SECOND);
     let before = client.0.clone();
     let from = |id| {
@@ -204,7 +204,7 @@ fn late_repeated_and_foreign_replies_are_ignored() {
 
 #[test]
 fn a_server_answers_and_asks_nobody() {
-    let mut server = Member::of_three(0, kept(7));
+    let mut server = Member::of_three(0, synchronised(7));
     assert!(server.start(SECOND).sent.is_empty());
     let ask = Message::Request { attempt: 5, origin: None, wants: Wants::GroupTime };
     let did = server.handle(SECOND, Input::Message { from: MemberId(2), message: ask });
@@ -219,7 +219,7 @@ fn a_server_answers_and_asks_nobody() {
 
 #[test]
 fn a_server_is_confirmed_by_requests_that_repeat_its_stamp() {
-    let mut server = Member::of_three(0, kept(0));
+    let mut server = Member::of_three(0, synchronised(0));
     server.start(SECOND);
     let bound = |server: &Member, now| server.0.clock().map().error_ns(now).expect("a bound");
     let before = bound(&server, 11 * SECOND);

@@ -6,7 +6,7 @@ use conclave_protocols::clock::AnyClock;
 use conclave_protocols::clock::ntp::System;
 use conclave_protocols::random::Random;
 
-use crate::weather::{SEEDS, converge, converge_again, kept, world};
+use crate::weather::{SEEDS, converge, converge_again, settings, world};
 use crate::world::{MS, SECOND, World, between};
 
 #[test]
@@ -41,7 +41,7 @@ fn by_ntp(seed: u64) -> World {
     let mut random = Random::new(seed);
     let rates = [(); 5].map(|()| [-50_000, 50_000][usize::from(random.up_to(2) == 1)]);
     let off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
-    World::new(seed, kept(2), &rates, &off)
+    World::new(seed, settings(2), &rates, &off)
 }
 
 /// How a member stands that is kept by NTP and in its view.

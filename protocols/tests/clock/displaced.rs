@@ -8,7 +8,7 @@ use conclave_protocols::random::Random;
 
 use crate::lies::Lie;
 use crate::weather::converge;
-use crate::world::{Kept, MS, SECOND, World, between};
+use crate::world::{ClockSettings, MS, SECOND, World, between};
 
 const LIAR: usize = 1;
 const HONEST: [usize; 4] = [0, 2, 3, 4];
@@ -24,10 +24,10 @@ fn alike(seed: u64, (algorithm, averaging): (ClockAlgorithm, Averaging), slow_ns
 }
 
 fn alike_by(policy: &ClockPolicy, seed: u64, slow_ns: u64) -> World {
-    let kept = Kept { algorithm: policy.algorithm, params: Params::from(policy) };
+    let settings = ClockSettings { algorithm: policy.algorithm, params: Params::from(policy) };
     let mut random = Random::new(seed);
     let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
-    let mut world = World::new(seed, kept, &[0; 5], &off);
+    let mut world = World::new(seed, settings, &[0; 5], &off);
     world.members[LIAR].slow_ns = slow_ns;
     converge(&mut world);
     let end = world.now + 40 * SECOND;
@@ -166,9 +166,9 @@ fn a_lie_moves_nobody_further_where_clocks_are_misread() {
 #[test]
 fn a_daemon_that_cannot_keep_up_stays_behind_by_no_more_in_time() {
     let params = Params::from(&ClockPolicy::default());
-    let kept = Kept { algorithm: ClockAlgorithm::Berkeley, params };
+    let settings = ClockSettings { algorithm: ClockAlgorithm::Berkeley, params };
     let fast = 100_000;
-    let mut world = World::new(1, kept, &[fast, fast, fast, fast, -fast], &[0; 5]);
+    let mut world = World::new(1, settings, &[fast, fast, fast, fast, -fast], &[0; 5]);
     (world.calm, world.probes) = (Some(100_000), false);
     converge(&mut world);
     let mut behind = |end: u64| {

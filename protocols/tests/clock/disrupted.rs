@@ -78,7 +78,7 @@ fn a_daemon_that_most_answers_contradict_is_disrupted_and_one_that_one_contradic
     for seed in 0..SEEDS {
         for (wrong, expected) in [(4, true), (2, false)] {
             let mut world = world(seed);
-            if world.kept.algorithm != ClockAlgorithm::Berkeley {
+            if world.settings.algorithm != ClockAlgorithm::Berkeley {
                 continue;
             }
             runs += 1;

@@ -10,7 +10,7 @@ use conclave_protocols::random::Random;
 
 use crate::lies::{Lie, choice};
 use crate::weather::{self, SEEDS, converge};
-use crate::world::{Kept, MS, SECOND, World, between};
+use crate::world::{ClockSettings, MS, SECOND, World, between};
 
 const GAMMA_NS: u64 = 20 * MS;
 
@@ -63,13 +63,13 @@ fn one_liar_of_five_does_not_pull_the_average_from_where_the_others_may_be() {
 #[test]
 fn a_follower_that_lies_moves_nobody_out_of_its_bound() {
     for seed in 0..SEEDS {
-        let Kept { algorithm, params } = weather::kept(seed);
+        let ClockSettings { algorithm, params } = weather::settings(seed);
         let params = Params { gamma: Duration::from_nanos(GAMMA_NS), ..params };
-        let kept = Kept { algorithm, params };
+        let settings = ClockSettings { algorithm, params };
         let mut random = Random::new(seed);
         let rates = [(); 5].map(|()| between(&mut random, -50_000, 50_000));
         let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
-        let mut world = World::new(seed, kept, &rates, &off);
+        let mut world = World::new(seed, settings, &rates, &off);
         converge(&mut world);
         world.members[1].lies = Some(Lie::Anything);
         let most = match (algorithm, params.averaging) {
@@ -132,7 +132,8 @@ fn a_liar_with_a_wide_bound_sets_no_member_that_begins_anew_and_moves_none_that_
 /// their time, which is why the laws are not asserted.
 #[test]
 fn a_leader_that_lies_moves_no_client_of_ntp_whose_servers_outvote_it() {
-    for seed in (0..SEEDS).filter(|seed| weather::kept(*seed).algorithm == ClockAlgorithm::Ntp) {
+    for seed in (0..SEEDS).filter(|seed| weather::settings(*seed).algorithm == ClockAlgorithm::Ntp)
+    {
         let mut world = weather::world(seed);
         converge(&mut world);
         world.run_until(20 * SECOND, &mut |_| {});

@@ -8,31 +8,31 @@ use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Input, LocalTime, MemberId, Protocol};
 
 use crate::servers::{FIRST, GOOD, HOLDS_OVER, LEADER, Member, NEW, SECOND, Server, TRIP, WIDE};
-use crate::still::{MS, kept, rates};
+use crate::still::{MS, rates, synchronised};
 
 /// Stratum 3 and 2: the one of 3 adjusts. 1 and 2: the one of 2. 2 and 2: nobody.
 #[test]
 fn a_member_adjusts_to_a_lower_stratum_only() {
     // (3, 2): a member that is cut off from stratum 1 follows one of stratum 2.
     let ahead = Server { off_ns: 10 * MS, error_ns: 20_000_000, ..GOOD };
-    let mut third = Member::new(1, 3, kept_vaguely());
+    let mut third = Member::new(1, 3, synchronised_vaguely());
     third.polls(9, &[(2, ahead)]);
     assert_eq!((third.stratum(), third.off_ns()), (3, 10 * MS));
     // (1, 2): the leader polls nobody, and is asked.
-    let mut first = Member::new(0, 3, kept(0));
+    let mut first = Member::new(0, 3, synchronised(0));
     first.polls(8, &[]);
     assert_eq!((first.stratum(), first.off_ns()), (1, 0));
     assert!(first.polled.is_empty());
     // (2, 2): the other has a vote, and moves nobody.
-    let mut second = Member::new(1, 3, kept_vaguely());
+    let mut second = Member::new(1, 3, synchronised_vaguely());
     second.polls(8, &[(0, FIRST), (2, ahead)]);
     assert_eq!((second.stratum(), second.off_ns()), (2, 0));
     assert_eq!(second.verdicts, [(0, Verdict::Taken), (2, Verdict::Agrees)]);
 }
 
 /// One that has a time, but a bad one.
-fn kept_vaguely() -> VirtualClock {
-    crate::still::kept_within(0, 3_600_000_000_000)
+fn synchronised_vaguely() -> VirtualClock {
+    crate::still::synchronised_within(0, 3_600_000_000_000)
 }
 
 #[test]
@@ -271,12 +271,12 @@ fn a_falseticker_that_fits_in_does_not_make_the_bound_too_small() {
 fn a_liar_that_alone_states_a_stratum_is_outvoted_by_those_that_have_a_time() {
     let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
     for other in [HOLDS_OVER, Server { stratum: 3, follows: Some(MemberId(1)), ..HOLDS_OVER }] {
-        let mut member = Member::new(1, 5, kept_vaguely());
+        let mut member = Member::new(1, 5, synchronised_vaguely());
         member.polls(20, &[(2, other), (3, lies), (4, other)]);
         assert_eq!((member.stratum(), member.off_ns()), (16, 0));
         assert_eq!(member.verdicts[2], (3, Verdict::Outlier));
     }
-    let mut member = Member::new(1, 5, kept_vaguely());
+    let mut member = Member::new(1, 5, synchronised_vaguely());
     member.polls(20, &[(2, HOLDS_OVER), (3, GOOD), (4, HOLDS_OVER)]);
     assert_eq!((member.stratum(), member.verdicts[2]), (3, (3, Verdict::Taken)));
     assert_eq!(member.verdicts[1], (2, Verdict::Agrees));
@@ -285,11 +285,11 @@ fn a_liar_that_alone_states_a_stratum_is_outvoted_by_those_that_have_a_time() {
 #[test]
 fn of_two_servers_that_disagree_the_leader_is_followed_and_without_it_nobody() {
     let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
-    let mut member = Member::new(1, 3, kept_vaguely());
+    let mut member = Member::new(1, 3, synchronised_vaguely());
     member.polls(20, &[(0, FIRST), (2, lies)]);
     assert_eq!(member.verdicts, [(0, Verdict::Taken), (2, Verdict::Outlier)]);
     assert_eq!((member.stratum(), member.off_ns()), (2, 0));
-    let mut cut_off = Member::new(1, 4, kept_vaguely());
+    let mut cut_off = Member::new(1, 4, synchronised_vaguely());
     cut_off.polls(20, &[(2, GOOD), (3, lies)]);
     assert_eq!((cut_off.stratum(), cut_off.off_ns()), (16, 0));
 }
@@ -351,7 +351,7 @@ fn from(id: u32, message: Message) -> InputOf<Ntp> {
 /// While a poll is open, of which 2 has replied and the leader has not.
 #[test]
 fn late_repeated_and_foreign_replies_are_ignored() {
-    let mut member = Member::new(1, 3, kept(0));
+    let mut member = Member::new(1, 3, synchronised(0));
     member.polls(8, &[(0, FIRST), (2, GOOD)]);
     let polled = member.now;
     member.does(|ntp, out| ntp.handle(LocalTime(polled), Input::Timer(Timer::Poll), out));
@@ -395,7 +395,7 @@ fn foreign_replies_give_a_leader_no_time() {
 #[test]
 fn a_member_polls_the_leader_and_three_others_at_most() {
     let polled = |me, size| {
-        let mut member = Member::new(me, size, kept(0));
+        let mut member = Member::new(me, size, synchronised(0));
         member.poll(&[]);
         member.polled.iter().map(|id| id.0).collect::<Vec<_>>()
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_protocols::random::Random;
 
 use crate::lies::choice;
-use crate::weather::{converge, kept, wander_ppb};
+use crate::weather::{converge, settings, wander_ppb};
 use crate::world::{MS, SECOND, World, between};
 
 const SEEDS: u64 = 60;
@@ -23,7 +23,7 @@ fn world(seed: u64) -> World {
         _ => between(&mut random, -most, most),
     });
     let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
-    let mut world = World::new(seed, kept(seed), &rates, &off);
+    let mut world = World::new(seed, settings(seed), &rates, &off);
     for member in &mut world.members {
         member.wanders = Some((wander, random.up_to(20 * SECOND)));
     }
@@ -88,7 +88,7 @@ fn many_views(seed: u64) -> World {
         world.probe_cuts = if random.up_to(2) == 0 { some_pairs(&mut random) } else { [].into() };
         world.cuts = if random.up_to(4) == 0 { some_pairs(&mut random) } else { [].into() };
         if random.up_to(3) == 0 {
-            world.kept = kept(random.up_to(9));
+            world.settings = settings(random.up_to(9));
         }
         let members: Vec<usize> = (0..5).filter(|one| !away.contains(one)).collect();
         epoch += 1;

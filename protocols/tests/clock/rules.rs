@@ -8,7 +8,9 @@ use conclave_protocols::clock::{
 };
 use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{Group, MS, Sent, TestInput, kept, kept_within, leading, params, rates};
+use crate::still::{
+    Group, MS, Sent, TestInput, leading, params, rates, synchronised, synchronised_within,
+};
 
 const SECOND: u64 = 1_000_000_000;
 const DAEMON: MemberId = MemberId(0);
@@ -79,7 +81,7 @@ fn the_round_trip_is_taken_off_and_half_of_it_is_the_error() {
 
 #[test]
 fn a_silent_member_is_not_averaged() {
-    let mut group = polling(kept(0));
+    let mut group = polling(synchronised(0));
     assert!(tell(&mut group, 0, answer(1, 100 * MS)).is_empty());
     let sent = tell(&mut group, SECOND, Input::Timer(Timer::Answers));
     assert_eq!(sent.len(), 1, "only who answered is told: {sent:?}");
@@ -92,7 +94,7 @@ fn a_silent_member_is_not_averaged() {
 
 #[test]
 fn late_repeated_and_foreign_answers_are_ignored() {
-    let mut group = polling(kept(0));
+    let mut group = polling(synchronised(0));
     assert!(tell(&mut group, 0, answer(1, 100 * MS)).is_empty());
     let before = group.members[0].clone();
     let stale = Message::Answer { round: 0, reading_ns: 0, error_ns: None };
@@ -122,7 +124,7 @@ fn late_repeated_and_foreign_answers_are_ignored() {
 
 #[test]
 fn a_follower_obeys_its_daemon_once_for_each_poll() {
-    let follower = Berkeley::new(DAEMON, view(3, 1), params(), kept(0));
+    let follower = Berkeley::new(DAEMON, view(3, 1), params(), synchronised(0));
     let mut group = Group { members: vec![follower], sent: Vec::new(), notified: Vec::new() };
     let from = |id, message| Input::Message { from: MemberId(id), message };
     let forward = |round| adjust(round, MS);
@@ -130,7 +132,7 @@ fn a_follower_obeys_its_daemon_once_for_each_poll() {
         tell(&mut group, 0, from(2, Message::Poll { round: 1, wants: Wants::Nothing })).is_empty()
     );
     assert!(tell(&mut group, 0, from(1, forward(1))).is_empty());
-    assert_eq!(group.members[0].clock(), &kept(0));
+    assert_eq!(group.members[0].clock(), &synchronised(0));
 
     assert_eq!(
         tell(&mut group, SECOND, from(1, Message::Poll { round: 5, wants: Wants::Nothing })).len(),
@@ -146,7 +148,7 @@ fn a_follower_obeys_its_daemon_once_for_each_poll() {
     );
     for wrong in [from(2, forward(5)), from(1, forward(4)), from(1, forward(6))] {
         assert!(tell(&mut group, SECOND, wrong).is_empty());
-        assert_eq!(group.members[0].clock(), &kept(0));
+        assert_eq!(group.members[0].clock(), &synchronised(0));
     }
     assert!(tell(&mut group, 2 * SECOND, from(1, forward(5))).is_empty());
     let adjusted = group.members[0].clock().clone();
@@ -183,7 +185,8 @@ fn a_group_without_a_time_waits_for_everybody() {
 
 #[test]
 fn a_newcomer_is_set_and_does_not_move_the_group() {
-    let mut group = Group::new(params(), vec![kept(0), kept(0), fresh(3_600_000 * MS)]);
+    let mut group =
+        Group::new(params(), vec![synchronised(0), synchronised(0), fresh(3_600_000 * MS)]);
     group.one_round(LocalTime(SECOND));
     assert_eq!(group.deltas(), [(1, 0), (2, -3_600_000 * MS)]);
     assert_eq!(group.shown(SECOND), [1_000 * MS; 3]);
@@ -192,7 +195,8 @@ fn a_newcomer_is_set_and_does_not_move_the_group() {
 
 #[test]
 fn a_daemon_without_a_time_takes_that_of_the_others() {
-    let mut group = Group::new(params(), vec![fresh(5), kept(1_000), kept(3_000), fresh(7)]);
+    let mut group =
+        Group::new(params(), vec![fresh(5), synchronised(1_000), synchronised(3_000), fresh(7)]);
     group.one_round(LocalTime(0));
     assert_eq!(group.shown(0)[0], 2_000);
     assert_eq!(group.shown(0)[3], 2_000);
@@ -279,7 +283,7 @@ fn a_daemon_without_a_time_goes_by_those_who_know_it_badly_and_not_by_one_that_l
 
 #[test]
 fn a_slow_exchange_is_not_averaged() {
-    let mut group = polling(kept(0));
+    let mut group = polling(synchronised(0));
     tell(&mut group, 0, answer(1, 0));
     let sent = tell(&mut group, 100_000_000, answer(2, 51 * MS));
     assert_eq!(sent.len(), 2);
@@ -303,7 +307,11 @@ fn a_slow_exchange_is_not_averaged() {
 #[test]
 fn a_clock_that_may_be_farther_off_than_gamma_is_not_averaged() {
     let params = Params { gamma: Duration::from_millis(20), ..params() };
-    let clocks = vec![kept(0), kept_within(MS, 19_000_000), kept_within(MS, 21_000_000)];
+    let clocks = vec![
+        synchronised(0),
+        synchronised_within(MS, 19_000_000),
+        synchronised_within(MS, 21_000_000),
+    ];
     let mut group = Group::new(params, clocks);
     group.one_round(LocalTime(0));
     let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
@@ -312,7 +320,7 @@ fn a_clock_that_may_be_farther_off_than_gamma_is_not_averaged() {
 
 #[test]
 fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
-    let mut group = polling(kept(0));
+    let mut group = polling(synchronised(0));
     let newcomer = |round| {
         let message = Message::Answer { round, reading_ns: 0, error_ns: None };
         Input::Message { from: MemberId(1), message }
@@ -333,7 +341,12 @@ fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
 #[test]
 fn an_outlier_is_sent_its_correction_and_is_not_averaged() {
     let narrow = Params { gamma: Duration::from_millis(20), ..params() };
-    let clocks = vec![kept(0), kept(10 * MS), kept(5 * MS), kept(7_200_000 * MS)];
+    let clocks = vec![
+        synchronised(0),
+        synchronised(10 * MS),
+        synchronised(5 * MS),
+        synchronised(7_200_000 * MS),
+    ];
     let mut group = Group::new(narrow, clocks);
     group.one_round(LocalTime(0));
     assert_eq!(group.deltas(), [(1, -5 * MS), (2, 0), (3, 5 * MS - 7_200_000 * MS)]);
@@ -344,8 +357,9 @@ fn an_outlier_is_sent_its_correction_and_is_not_averaged() {
 
 #[test]
 fn a_clock_that_was_stopped_learns_how_wrong_it_is() {
-    let stopped = kept_within(-5_000 * MS, 1_000_000);
-    let mut group = Group::new(params(), vec![kept(0), kept(0), stopped, kept(0)]);
+    let stopped = synchronised_within(-5_000 * MS, 1_000_000);
+    let mut group =
+        Group::new(params(), vec![synchronised(0), synchronised(0), stopped, synchronised(0)]);
     group.one_round(LocalTime(0));
     assert!(group.members[0].sources()[&MemberId(2)].contradicts);
     let bound = group.members[2].clock().map().error_ns(0).expect("synchronised");
@@ -354,7 +368,8 @@ fn a_clock_that_was_stopped_learns_how_wrong_it_is() {
 
 #[test]
 fn a_daemon_that_most_contradict_takes_their_bound_for_its_error() {
-    let mut group = Group::new(params(), vec![kept(0), kept(100 * MS), kept(100 * MS)]);
+    let mut group =
+        Group::new(params(), vec![synchronised(0), synchronised(100 * MS), synchronised(100 * MS)]);
     group.one_round(LocalTime(0));
     let bound = group.members[0].clock().map().error_ns(0).expect("synchronised");
     assert!((100_000_000..100_000_100).contains(&bound), "{bound}");
@@ -364,7 +379,7 @@ fn a_daemon_that_most_contradict_takes_their_bound_for_its_error() {
 #[test]
 fn a_daemon_does_not_take_its_own_error_from_one_liar() {
     let five = View { epoch: Epoch(1), size: 5, leader: DAEMON };
-    let daemon = Berkeley::new(DAEMON, five, params(), kept_within(0, 50_000_000));
+    let daemon = Berkeley::new(DAEMON, five, params(), synchronised_within(0, 50_000_000));
     let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };
     group.members[0].start(LocalTime(0), &mut Outbox::default());
     let mut bounds = Vec::new();
@@ -407,8 +422,8 @@ fn a_daemon_without_a_majority_has_a_growing_bound() {
 /// far ahead.
 #[test]
 fn the_bounds_meet_the_fastest_group_time_that_there_can_be() {
-    let mut group = polling(kept_within(0, 50_000_000));
-    let cut_off = kept(-50 * MS).map();
+    let mut group = polling(synchronised_within(0, 50_000_000));
+    let cut_off = synchronised(-50 * MS).map();
     let daemon_raw = |seconds: u64| seconds * SECOND + seconds * 100_000;
     let cut_off_raw = |seconds: u64| seconds * SECOND - seconds * 100_000;
     for seconds in 0..=60 {
@@ -436,7 +451,7 @@ fn the_bounds_meet_the_fastest_group_time_that_there_can_be() {
 
 #[test]
 fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
-    let mut group = Group::new(params(), vec![leading(0), kept(0), kept(0)]);
+    let mut group = Group::new(params(), vec![leading(0), synchronised(0), synchronised(0)]);
     group.one_round(LocalTime(0));
     let error_after = |next: Berkeley| {
         let mut members = group.members.clone();

@@ -6,7 +6,7 @@ use conclave_protocols::clock::{
 };
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{MS, kept, params, rates};
+use crate::still::{MS, params, rates, synchronised};
 
 const SECOND: u64 = 1_000_000_000;
 /// When a correction begins.
@@ -51,7 +51,7 @@ fn a_clock_is_set_only_before_it_was_first_synchronised() {
 
 #[test]
 fn a_new_map_shows_what_the_old_one_shows_until_the_switch() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 0));
     for turn in 2..20_u64 {
         let now = turn * SECOND;
@@ -68,7 +68,7 @@ fn a_new_map_shows_what_the_old_one_shows_until_the_switch() {
 
 #[test]
 fn the_bound_is_the_error_and_the_growth_and_what_is_left_to_slew() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 100_000, 7_000));
     let reading = |after: u64| clock.map().reading(SECOND + after);
     let bound = |after| reading(after).error_ns.expect("synchronised");
@@ -100,7 +100,7 @@ fn a_clock_that_hears_nothing_holds_over_with_a_growing_bound() {
 
 #[test]
 fn a_worse_correction_is_refused_until_the_better_one_has_aged() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(!adjust(&mut clock, SECOND, MS, 50_000_000));
     assert_eq!(clock.map().reading(SECOND).slewing_ns, 0);
     assert!(adjust(&mut clock, 200 * SECOND, MS, 50_000_000));
@@ -108,7 +108,7 @@ fn a_worse_correction_is_refused_until_the_better_one_has_aged() {
 
 #[test]
 fn a_late_correction_applies_to_what_was_shown() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 0));
     let shown = Shown { raw: LocalTime(2 * SECOND), ns: clock.map().now_ns(2 * SECOND) };
     let by = Correction { delta_ns: 3 * MS, ahead_ns: 0, error_ns: 0 };
@@ -120,7 +120,7 @@ fn a_late_correction_applies_to_what_was_shown() {
 
 #[test]
 fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
     for (turn, leads) in (2..).zip([true, true, false, false, true]) {
         let now = turn * SECOND;
@@ -135,7 +135,7 @@ fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
 
 #[test]
 fn a_daemon_allows_for_the_slewing_that_it_cannot_stop_at_once() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
     let alone = View { epoch: Epoch(1), size: 1, leader: MemberId(0) };
     let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);
@@ -150,7 +150,7 @@ fn a_daemon_allows_for_the_slewing_that_it_cannot_stop_at_once() {
 /// In the last moment of its slewing it cannot plan anything. It leads from the next round on, and what it knows is as before.
 #[test]
 fn a_daemon_that_cannot_plan_at_the_moment_knows_no_better_than_before() {
-    let mut clock = kept(0);
+    let mut clock = synchronised(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
     let alone = View { epoch: Epoch(1), size: 1, leader: MemberId(0) };
     let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);

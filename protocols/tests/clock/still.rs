@@ -24,8 +24,8 @@ pub(crate) fn rates() -> Rates {
 }
 
 /// A clock that shows `offset_ns` at raw zero and is known to be right.
-pub(crate) fn kept(offset_ns: i64) -> VirtualClock {
-    kept_within(offset_ns, 0)
+pub(crate) fn synchronised(offset_ns: i64) -> VirtualClock {
+    synchronised_within(offset_ns, 0)
 }
 
 /// The clock of a member that began a group with it at raw zero, when it showed `offset_ns`, and that leads the next
@@ -39,7 +39,7 @@ pub(crate) fn leading(offset_ns: i64) -> VirtualClock {
 }
 
 /// A clock that shows `offset_ns` at raw zero and is known to be that wrong at most.
-pub(crate) fn kept_within(offset_ns: i64, error_ns: u64) -> VirtualClock {
+pub(crate) fn synchronised_within(offset_ns: i64, error_ns: u64) -> VirtualClock {
     let mut clock = VirtualClock::new(offset_ns, rates());
     let raw = LocalTime(0);
     let nothing = Correction { delta_ns: 0, ahead_ns: 0, error_ns };

@@ -7,21 +7,21 @@ use conclave_protocols::clock::berkeley::messages_per_round;
 use conclave_protocols::clock::{Exchange, GroupClock, Params, VirtualClock, resync_interval};
 use conclave_protocols::policy::Averaging;
 
-use crate::still::{Group, MS, kept, kept_within, leading, params};
+use crate::still::{Group, MS, leading, params, synchronised, synchronised_within};
 
 const MINUTE: i64 = 60_000 * MS;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Clocks that show this at raw zero; only the first is known to be right.
 fn daemon_and_vague<const N: usize>(shown_ns: [i64; N]) -> Group {
-    let mut clocks = shown_ns.map(|ns| kept_within(ns, HOUR_NS));
+    let mut clocks = shown_ns.map(|ns| synchronised_within(ns, HOUR_NS));
     clocks[0] = leading(shown_ns[0]);
     Group::new(params(), clocks.to_vec())
 }
 
 /// Clocks that show this at raw zero and are known to an hour, averaged by a rule.
 fn vague<const N: usize>(averaging: Averaging, shown_ns: [i64; N]) -> Group {
-    let clocks = shown_ns.map(|ns| kept_within(ns, HOUR_NS));
+    let clocks = shown_ns.map(|ns| synchronised_within(ns, HOUR_NS));
     Group::new(Params { averaging, ..params() }, clocks.to_vec())
 }
 
@@ -75,7 +75,7 @@ fn by_the_median_the_clock_in_the_middle_does_not_move() {
 fn corrections_add_up_to_nothing() {
     for n in 2..=16_i64 {
         // Offsets of which n is a divisor have a whole mean.
-        let others = (1..n).map(|i| kept(n * (i * i * 7919 % 1009)));
+        let others = (1..n).map(|i| synchronised(n * (i * i * 7919 % 1009)));
         let clocks = [leading(0)].into_iter().chain(others).collect();
         let mut group = Group::new(params(), clocks);
         group.one_round(LocalTime(0));
@@ -88,9 +88,13 @@ fn corrections_add_up_to_nothing() {
 #[test]
 fn a_round_costs_a_poll_an_answer_and_an_adjustment_for_each_other_member() {
     for n in 2..=16 {
-        for synchronised in [true, false] {
+        for is_synchronised in [true, false] {
             let clock = |i| {
-                if synchronised { kept(i) } else { VirtualClock::new(i, crate::still::rates()) }
+                if is_synchronised {
+                    synchronised(i)
+                } else {
+                    VirtualClock::new(i, crate::still::rates())
+                }
             };
             let mut group = Group::new(params(), (0..i64::from(n)).map(clock).collect());
             group.one_round(LocalTime(0));
@@ -117,7 +121,7 @@ fn clocks_that_drift_apart_are_compared_before_the_precision_is_used_up() {
 fn clocks_are_as_precise_as_twice_their_accuracy_and_may_be_precise_without_being_accurate() {
     let accuracy = 3 * MS;
     let shown = |ns| {
-        let reading = kept_within(ns, accuracy.unsigned_abs()).map().reading(0);
+        let reading = synchronised_within(ns, accuracy.unsigned_abs()).map().reading(0);
         (reading.now_ns, reading.error_ns.expect("it is known"))
     };
     for (one, other) in [(accuracy, -accuracy), (accuracy, 0), (-accuracy, -accuracy)] {
@@ -127,7 +131,7 @@ fn clocks_are_as_precise_as_twice_their_accuracy_and_may_be_precise_without_bein
         assert!(precision <= 2 * accuracy.unsigned_abs() && precision <= of_one + of_other);
     }
     // Both are an hour late.
-    let mut group = Group::new(params(), vec![leading(60 * MINUTE), kept(60 * MINUTE)]);
+    let mut group = Group::new(params(), vec![leading(60 * MINUTE), synchronised(60 * MINUTE)]);
     group.one_round(LocalTime(0));
     assert_eq!(group.deltas(), [(1, 0)], "and nobody notices");
     assert_eq!(group.shown(0), [60 * MINUTE; 2]);

@@ -8,7 +8,7 @@ use conclave_protocols::{Epoch, LocalTime};
 
 use crate::lies::choice;
 use crate::weather::{SEEDS, world};
-use crate::world::{Kept, MS, SECOND};
+use crate::world::{ClockSettings, MS, SECOND};
 
 /// The policy trusts clocks more than before, while the daemon does what it was allowed to before: it makes up for what
 /// two members were off that it did not hear for long.
@@ -19,7 +19,7 @@ fn bounds_hold_while_the_policy_comes_to_assume_less_drift() {
         for (rank, member) in (0..).zip(&mut world.members) {
             member.rate_ppb = if [2, 3].contains(&rank) { 49_955 } else { -49_955 };
         }
-        world.kept = trusting(world.kept, 1_000);
+        world.settings = trusting(world.settings, 1_000);
         world.change_view(2, 4, &[0, 1, 2, 3, 4]);
         let end = world.now + 10 * SECOND;
         world.run_until(end, &mut |_| {});
@@ -33,7 +33,7 @@ fn bounds_hold_while_the_policy_comes_to_assume_less_drift() {
         }
         let end = world.now + 1_500 * MS;
         world.run_until(end, &mut |_| {});
-        world.kept = trusting(world.kept, 50);
+        world.settings = trusting(world.settings, 50);
         world.change_view(3, [4, 1][choice(&mut Random::new(seed), 2)], &[0, 1, 2, 3, 4]);
         let end = world.now + 20 * SECOND;
         world.run_until(end, &mut |_| {});
@@ -58,8 +58,8 @@ fn what_a_follower_shows_fades_as_its_view_assumes() {
     assert!(error_ns(transfer.map()) >= error_ns(own.map()));
 }
 
-fn trusting(kept: Kept, max_drift_ppm: u32) -> Kept {
-    Kept { params: Params { max_drift_ppm, ..kept.params }, ..kept }
+fn trusting(settings: ClockSettings, max_drift_ppm: u32) -> ClockSettings {
+    ClockSettings { params: Params { max_drift_ppm, ..settings.params }, ..settings }
 }
 
 /// The same where it trusts them less and more in turn.
@@ -70,7 +70,7 @@ fn bounds_hold_whatever_the_policy_comes_to_assume() {
         let mut random = Random::new(seed ^ 0x7257);
         for epoch in 2..12 {
             let trusted = [50, 200, 1_000, 5_000][choice(&mut random, 4)];
-            world.kept = trusting(world.kept, trusted);
+            world.settings = trusting(world.settings, trusted);
             let leader = [0, 4][choice(&mut random, 2)];
             world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
             let away = 1 + choice(&mut random, 3);

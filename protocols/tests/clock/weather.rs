@@ -6,16 +6,16 @@ use conclave_protocols::clock::{Assumptions, Link, Params, State};
 use conclave_protocols::policy::{Averaging, ClockAlgorithm, ClockPolicy};
 use conclave_protocols::random::Random;
 
-use crate::world::{EPOCH_NS, Kept, MS, Member, SECOND, World, between};
+use crate::world::{ClockSettings, EPOCH_NS, MS, Member, SECOND, World, between};
 
 const HOURS_NS: i64 = 3 * 3_600_000_000_000;
 pub(crate) const SEEDS: u64 = 60;
 
 /// How the clocks of a seed are kept: by each algorithm in turn, Berkeley's daemon by each rule in turn.
-pub(crate) fn kept(seed: u64) -> Kept {
+pub(crate) fn settings(seed: u64) -> ClockSettings {
     let of = |seed: u64| usize::try_from(seed % 3).expect("small");
     let algorithm = ClockAlgorithm::ALL[of(seed)];
-    Kept { algorithm, params: params(Averaging::ALL[of(seed / 3)]) }
+    ClockSettings { algorithm, params: params(Averaging::ALL[of(seed / 3)]) }
 }
 
 /// All clocks drift as fast as allowed or anything less.
@@ -37,7 +37,7 @@ pub(crate) fn world(seed: u64) -> World {
     });
     let mut off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
     off[1] = HOURS_NS;
-    World::new(seed, kept(seed), &rates, &off)
+    World::new(seed, settings(seed), &rates, &off)
 }
 
 pub(crate) fn converge(world: &mut World) {
@@ -189,7 +189,7 @@ fn a_living_group_changes_how_its_clocks_are_kept_without_a_step() {
         converge(&mut world);
         let (shown, begun) = (world.shown(2), world.now);
         for (epoch, turn) in (2..).zip(seed..seed + 7) {
-            world.kept = kept(turn * 4);
+            world.settings = settings(turn * 4);
             let leader = if turn.is_multiple_of(2) { 4 } else { 1 };
             world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
             let pause = if seed.is_multiple_of(4) { 700 * MS } else { 6 * SECOND };

@@ -86,7 +86,7 @@ enum Happening {
     Enters {
         member: usize,
         view: View,
-        kept: Kept,
+        settings: ClockSettings,
     },
     /// It sends a probe to the leader, and the leader one back.
     Probes {
@@ -94,9 +94,9 @@ enum Happening {
     },
 }
 
-/// How the clocks of a view are kept.
+/// By what the clocks of a view are kept together.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct ClockSettings {
     pub(crate) algorithm: ClockAlgorithm,
     pub(crate) params: Params,
 }
@@ -105,8 +105,8 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) now: u64,
     pub(crate) members: Vec<Member>,
-    /// How those of the next view are kept.
-    pub(crate) kept: Kept,
+    /// The settings of the clocks of the next view.
+    pub(crate) settings: ClockSettings,
     /// Pairs that do not hear one another, the lower rank first. What is on one island need not be transitive.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
     /// The same for clock probes.
@@ -157,7 +157,12 @@ impl Member {
 impl World {
     /// Members whose raw clocks run at these rates and whose wall clocks are off by this much; the
     /// last is the daemon of the first view.
-    pub(crate) fn new(seed: u64, kept: Kept, rates_ppb: &[i64], off_ns: &[i64]) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        settings: ClockSettings,
+        rates_ppb: &[i64],
+        off_ns: &[i64],
+    ) -> Self {
         let mut random = Random::new(seed);
         let leader = u32::try_from(rates_ppb.len() - 1).expect("a small group");
         let view = View { epoch: Epoch(1), size: leader + 1, leader: MemberId(leader) };
@@ -165,12 +170,12 @@ impl World {
         let members = members.map(|(me, (rate_ppb, off_ns))| {
             let raw_zero = random.up_to(1 << 50);
             let utc_offset = EPOCH_NS + off_ns - i64::try_from(raw_zero).expect("below 2^50");
-            let clock = VirtualClock::new(utc_offset, kept.params.rates());
+            let clock = VirtualClock::new(utc_offset, settings.params.rates());
             Member {
                 published: clock.map(),
                 transfer: Transfer::new(clock.clone()),
-                link: link(seed, kept.params),
-                node: AnyClock::with(kept.algorithm, kept.params, (me, view), clock),
+                link: link(seed, settings.params),
+                node: AnyClock::with(settings.algorithm, settings.params, (me, view), clock),
                 sources: BTreeMap::new(),
                 rate_ppb: *rate_ppb,
                 epoch: 1,
@@ -197,7 +202,7 @@ impl World {
             seed,
             now: 0,
             members,
-            kept,
+            settings,
             cuts,
             probe_cuts: BTreeSet::new(),
             probes,
@@ -211,7 +216,7 @@ impl World {
         };
         for member in 0..world.members.len() {
             world.soon(PROBE, Happening::Probes { member });
-            world.soon(20 * MS, Happening::Enters { member, view, kept });
+            world.soon(20 * MS, Happening::Enters { member, view, settings });
         }
         world
     }
@@ -226,7 +231,7 @@ impl World {
         }
         for member in members {
             let after = 20 * MS + self.random.up_to(300 * MS);
-            let enters = Happening::Enters { member: *member, view, kept: self.kept };
+            let enters = Happening::Enters { member: *member, view, settings: self.settings };
             self.at(self.now + after, enters);
         }
     }
@@ -235,11 +240,11 @@ impl World {
     pub(crate) fn restart(&mut self, member: usize) {
         let it = &mut self.members[member];
         let offset = EPOCH_NS - i64::try_from(it.raw_zero).expect("below 2^50");
-        let clock = VirtualClock::new(offset + 7_200_000_000_000, self.kept.params.rates());
+        let clock = VirtualClock::new(offset + 7_200_000_000_000, self.settings.params.rates());
         (it.published, it.last_shown, it.is_sealed) = (clock.map(), None, true);
         it.made = None;
         let view = View { epoch: Epoch(it.epoch), size: 1, leader: id(member) };
-        let Kept { algorithm, params } = self.kept;
+        let ClockSettings { algorithm, params } = self.settings;
         it.transfer = Transfer::new(clock.clone());
         it.link = link(self.seed, params);
         it.node = AnyClock::with(algorithm, params, (id(member), view), clock);
@@ -343,12 +348,12 @@ impl World {
             }
             Happening::Publishes { member, map } => self.members[member].published = *map,
             Happening::Seals { member } => self.members[member].is_sealed = true,
-            Happening::Enters { member, view, kept } => self.enter(member, view, kept),
+            Happening::Enters { member, view, settings } => self.enter(member, view, settings),
             Happening::Probes { member } => self.probe(member),
         }
     }
 
-    fn enter(&mut self, member: usize, view: View, kept: Kept) {
+    fn enter(&mut self, member: usize, view: View, settings: ClockSettings) {
         let raw = LocalTime(self.members[member].raw(self.now));
         let it = &mut self.members[member];
         let leads = view.leader == id(member);
@@ -356,8 +361,8 @@ impl World {
         let clock = it.transfer.clock().clone().made_from(Some(base));
         it.transfer.enter(leads.then_some(LocalTime(0)), true, false);
         it.leader = view.leader.0 as usize;
-        it.link = link(self.seed, kept.params);
-        it.node = AnyClock::with(kept.algorithm, kept.params, (id(member), view), clock);
+        it.link = link(self.seed, settings.params);
+        it.node = AnyClock::with(settings.algorithm, settings.params, (id(member), view), clock);
         it.epoch = view.epoch.0;
         it.is_sealed = false;
         it.timers.clear();

@@ -33,7 +33,7 @@ round trip at least, which it must not exceed. A group states a wider bound than
     for (algorithm, file, source) in ALGORITHMS {
         text += &head(algorithm.name(), file, source);
         text += "A round of n members takes ";
-        text += formula_in_words(algorithm);
+        text += formula_as_text(algorithm);
         text += " messages:\n\n";
         text += &table(&["n", "messages", "formula", "of which", "error in µs", "by the source"]);
         for size in SIZES {
@@ -65,7 +65,7 @@ fn formula(algorithm: ClockAlgorithm, n: u32) -> u32 {
     }
 }
 
-fn formula_in_words(algorithm: ClockAlgorithm) -> &'static str {
+fn formula_as_text(algorithm: ClockAlgorithm) -> &'static str {
     match algorithm {
         ClockAlgorithm::Berkeley => "3(n - 1)",
         ClockAlgorithm::Cristian => "2(n - 1)",

@@ -183,7 +183,7 @@ fn a_leader_of_a_higher_priority_is_followed_although_discovery_lost_it_and_anot
     assert_eq!(leaders, [2, 4].into(), "one on each side");
     let found: Vec<_> = [0, 1, 3, 4].map(|index| world.info(index)).into();
     for index in [0, 1, 3] {
-        world.command(index, Command::Peers(found.clone()));
+        world.command(index, Command::Discovered(found.clone()));
     }
     world.heal();
     let [third, fifth] = [2, 4].map(|index| world.node(index));

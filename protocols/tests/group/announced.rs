@@ -172,7 +172,7 @@ fn changes_that_do_not_fit_are_answered_with_a_question_and_change_nothing() {
         bench.forget();
         let record = Record { epoch, base: Some(base), members: vec![], ..present.clone() };
         let changes = Announced::Changes { record, members: members(gone) };
-        bench.say(leader, 1, heartbeat_of(epoch, changes));
+        bench.deliver(leader, 1, heartbeat_of(epoch, changes));
         assert_eq!(bench.members[1].record(), Some(&present), "{base}, {gone:?}");
         let asked = PeerMessage::Refusal { floor: Epoch(epoch.0 - 1) };
         assert_eq!(bench.sent(1, 0, "refusal"), [&asked], "{base}, {gone:?}");
@@ -180,7 +180,7 @@ fn changes_that_do_not_fit_are_answered_with_a_question_and_change_nothing() {
     // Of an older view than it knows it wants no announcement.
     let record = Record { epoch: Epoch(1), members: vec![], ..present };
     let changes = Announced::Changes { record, members: members(&[]) };
-    bench.say(leader, 1, heartbeat_of(Epoch(1), changes));
+    bench.deliver(leader, 1, heartbeat_of(Epoch(1), changes));
     let PeerMessage::Refusal { floor } = bench.sent(1, 0, "refusal")[0] else { panic!("refusals") };
     assert!(*floor >= Epoch(1));
 }
@@ -199,7 +199,7 @@ fn a_member_without_an_arbiter_asks_for_the_whole_of_a_view_with_one() {
     let members = MemberChanges { gone: vec![], joins: vec![], digest: 7 };
     bench.forget();
     let lower = bench.members[1].me();
-    bench.say(lower, 0, heartbeat_of(epoch, Announced::Changes { record, members }));
+    bench.deliver(lower, 0, heartbeat_of(epoch, Announced::Changes { record, members }));
     assert_eq!(bench.sent(0, 1, "refusal"), [&PeerMessage::Refusal { floor: Epoch(39) }]);
     assert_eq!(bench.members[0].arbiter(), Arbiter::None);
 }
@@ -258,7 +258,7 @@ fn a_member_that_asks_again_and_again_gets_the_whole_once_in_a_heartbeat() {
     let (floor, hostile) = (Epoch(bench.record().epoch.0 - 1), bench.members[1].me());
     let refuse = |bench: &mut Bench, times: usize| {
         for _ in 0..times {
-            bench.say(hostile, 0, PeerMessage::Refusal { floor });
+            bench.deliver(hostile, 0, PeerMessage::Refusal { floor });
         }
     };
     bench.forget();

@@ -196,7 +196,7 @@ fn rule_37_nobody_seals_while_its_own_applications_may_believe() {
     bench.cut_off(0);
     bench.command(0, Command::Leave);
     assert!(bench.now < until);
-    bench.say(bench.members[2].me(), 0, PeerMessage::SealRequest { base });
+    bench.deliver(bench.members[2].me(), 0, PeerMessage::SealRequest { base });
     assert_eq!(bench.sent(0, 2, "seal").len(), 0);
     assert_eq!(bench.sent(0, 2, "seal_refused").len(), 1);
 }
@@ -244,7 +244,7 @@ fn rule_37_nobody_is_handed_a_leader_lease_that_applications_were_notified_of_ag
 fn rule_35_nobody_is_believed_on_for_what_was_advisory() {
     let mut bench = Bench::new(Policy { arbiter: Arbiter::None, ..Policy::default() });
     bench.start();
-    bench.command(0, Command::Peers(Vec::new()));
+    bench.command(0, Command::Discovered(Vec::new()));
     bench.wait(SECOND * 5);
     assert!(bench.leadership(0).is_some_and(leads));
     bench.way(Node::Register, bench.node(0), Link::Held);

@@ -138,7 +138,7 @@ impl Bench {
         let members: Vec<usize> = capacities.iter().map(|_| bench.start()).collect();
         let found: Vec<MemberInfo> = members.iter().map(|one| bench.started_as(*one)).collect();
         for member in members {
-            bench.command(member, Command::Peers(found.clone()));
+            bench.command(member, Command::Discovered(found.clone()));
         }
         bench.wait(SECOND * 4);
         bench
@@ -261,8 +261,8 @@ impl Bench {
         self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }.into()));
     }
 
-    /// A message out of nowhere.
-    pub(crate) fn say(&mut self, from: Incarnation, to: usize, message: PeerMessage) {
+    /// Delivers a message that no member of the bench has sent.
+    pub(crate) fn deliver(&mut self, from: Incarnation, to: usize, message: PeerMessage) {
         let message = Message::Peer(message);
         self.feed(to, Input::Message { from: Node::Member(from), message });
         self.settle();

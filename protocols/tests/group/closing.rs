@@ -127,8 +127,8 @@ fn that_somebody_took_over_is_believed_of_members_and_later_views_alone() {
     bench.link(bench.node(0), bench.node(1), Link::Cut);
     bench.link(bench.node(0), Node::Register, Link::Held);
     bench.command(0, Command::Leave);
-    bench.say(successor, 0, PeerMessage::Taken { epoch: base });
-    bench.say(info(7, 7).incarnation, 0, PeerMessage::Taken { epoch: Epoch(base.0 + 20) });
+    bench.deliver(successor, 0, PeerMessage::Taken { epoch: base });
+    bench.deliver(info(7, 7).incarnation, 0, PeerMessage::Taken { epoch: Epoch(base.0 + 20) });
     bench.free(bench.node(0), Node::Register);
     bench.wait(SECOND);
     assert_eq!(bench.record().leader, None);

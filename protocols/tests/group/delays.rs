@@ -218,7 +218,7 @@ fn a_view_that_is_announced_late_says_how_long_a_lock_is_closed_from_then_on() {
     bench.wait(SECOND * 5);
     assert_eq!(announced(&bench).len(), 1, "nobody asked again");
     let asks = PeerMessage::Refusal { floor: Epoch(bench.record().epoch.0 - 1) };
-    bench.say(bench.members[2].me(), 0, asks);
+    bench.deliver(bench.members[2].me(), 0, asks);
     assert_eq!(announced(&bench).len(), 2);
     let last = announced(&bench)[1].rest.expect("still closed");
     let passed = first.saturating_sub(last);

@@ -156,7 +156,7 @@ fn a_leader_that_sealed_for_a_candidate_in_vain_elects_again() {
     }
     bench.wait(SECOND * 60);
     let candidate = bench.members[1].me();
-    bench.say(candidate, 0, PeerMessage::SealRequest { base });
+    bench.deliver(candidate, 0, PeerMessage::SealRequest { base });
     assert_eq!(bench.sent(0, 1, "seal").len(), 1);
     bench.free(bench.node(0), Node::Register);
     bench.wait(SECOND * 20);
@@ -446,7 +446,7 @@ fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves
     let leader = who(&bench, 0);
     bench.stop(0);
     bench.way(bench.node(4), bench.node(1), Link::Held);
-    bench.say(leader, 1, PeerMessage::HandOver(Box::new(table)));
+    bench.deliver(leader, 1, PeerMessage::HandOver(Box::new(table)));
     bench.wait(SECOND / 2);
     bench.free(bench.node(4), bench.node(1));
     for _ in 0..80 {

@@ -90,13 +90,13 @@ fn of_more_than_fit_in_the_same_are_taken_without_an_arbiter() {
     let mut bench = Bench::new(Policy { arbiter: Arbiter::None, ..Policy::default() });
     let mut found: Vec<MemberInfo> = (1..MEMBERS_MAX + 44).map(|index| info(index, 7)).collect();
     bench.start();
-    bench.command(0, Command::Peers(found.clone()));
+    bench.command(0, Command::Discovered(found.clone()));
     bench.wait(SECOND * 10);
     let record = bench.members[0].record().expect("it leads").clone();
     assert_eq!((record.members.len(), bench.leader()), (MEMBERS_MAX, Some(0)));
     for _ in 0..5 {
         found.rotate_left(50);
-        bench.command(0, Command::Peers(found.clone()));
+        bench.command(0, Command::Discovered(found.clone()));
         bench.wait(Duration::from_secs(2));
         let epoch = bench.members[0].record().map(|record| record.epoch);
         assert_eq!(epoch, Some(record.epoch));

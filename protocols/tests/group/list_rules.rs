@@ -153,7 +153,7 @@ fn rule_20_an_older_heartbeat_that_comes_later_changes_nothing() {
     let (until, leader) = (notified(&bench, 0, "a"), bench.members[0].me());
     bench.stop(0);
     for member in [1, 2] {
-        bench.say(leader, member, older.clone());
+        bench.deliver(leader, member, older.clone());
     }
     until_it_leads(&mut bench, 1);
     assert!(granted(&mut bench, 2, "a") > until);

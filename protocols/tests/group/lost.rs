@@ -217,7 +217,7 @@ fn a_candidate_reads_again_when_an_earlier_write_is_answered() {
     message.number = number;
     of_lock(&mut message.body).highest = highest;
     bench.way(Node::Register, bench.node(0), Link::Held);
-    bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
+    bench.deliver(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
     bench.command(0, Command::Look);
     bench.let_one_pass(Node::Register, bench.node(0));
     bench.let_one_pass(Node::Register, bench.node(0));
@@ -247,7 +247,7 @@ fn rule_33_the_next_epoch_lies_above_a_ceiling_that_only_the_leader_knows() {
         let mut message = (*request).clone();
         message.number = number;
         of_lock(&mut message.body).highest = highest;
-        bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
+        bench.deliver(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
         bench.wait(Policy::default().timing.heartbeat);
     }
     let ceiling = bench.record().ceiling;

@@ -33,7 +33,7 @@ fn rule_29_a_promise_that_is_repeated_strikes_no_hold() {
         let joiner = bench.start();
         bench.wait(MILLI * 300);
         assert_eq!(bench.record().epoch, epoch, "{algorithm:?}: the leader waits for an answer");
-        bench.say(bench.members[1].me(), 0, before);
+        bench.deliver(bench.members[1].me(), 0, before);
         bench.free(bench.node(2), bench.node(0));
         bench.wait(SECOND * 2);
         assert!(bench.record().epoch > epoch && bench.holds(1, "a"), "{algorithm:?}");
@@ -55,7 +55,7 @@ fn rule_8_a_heartbeat_that_is_repeated_gets_no_promise() {
     bench.stop(0);
     bench.wait(SECOND);
     bench.forget();
-    bench.say(bench.members[0].me(), 1, before);
+    bench.deliver(bench.members[0].me(), 1, before);
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
 }
 
@@ -68,7 +68,7 @@ fn a_request_that_is_overtaken_by_its_release_lets_nobody_in() {
     let before = latest(&bench, 1, 0, "request");
     bench.wait(MILLI * 10);
     bench.exit(1, "a");
-    bench.say(bench.members[1].me(), 0, before);
+    bench.deliver(bench.members[1].me(), 0, before);
     bench.enter(2, "a");
     assert!(bench.holds(2, "a"));
 }

@@ -239,7 +239,7 @@ fn a_member_that_waits_across_a_change_says_nothing_of_it() {
             let epoch = bench.record().epoch;
             assert_eq!(bench.record().policy.algorithm("a"), to);
             let messages = bench.sent.iter().filter_map(|(_, _, message)| match message {
-                Message::Peer(message) => message.of_lock().filter(|word| word.epoch == epoch),
+                Message::Peer(message) => message.of_lock().filter(|about| about.epoch == epoch),
                 Message::Register(_) => None,
             });
             assert_eq!(messages.count(), 0, "{from:?} to {to:?}");

@@ -115,7 +115,7 @@ fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
         bench.link(bench.node(0), Node::Register, Link::Held);
         for mut message in lost_on_the_way_to_the_next(&mut bench) {
             of_lock(&mut message.body).highest = last_but_one;
-            bench.say(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
+            bench.deliver(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
         }
         until_held(&mut bench, 1, "a", SECOND * 3);
         assert_eq!(bench.tokens(1, "a"), [last.get()], "{algorithm:?}");
@@ -349,7 +349,7 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
             for message in lost.clone() {
                 assert!(!bench.holds(1, "a"), "{algorithm:?} in {epoch:?} of {new:?}");
                 let message = Envelope { epoch, ..message };
-                bench.say(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
+                bench.deliver(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
             }
             // Longer than an algorithm without a queue lets pass between two attempts.
             bench.wait(MILLI * 700);

@@ -469,7 +469,7 @@ fn a_leader_resigns_where_nothing_arbitrates() {
     for member in 0..3 {
         let others = all.iter().enumerate().filter(|(other, _)| *other != member);
         let others = others.map(|(_, info)| info.clone()).collect();
-        bench.command(member, Command::Peers(others));
+        bench.command(member, Command::Discovered(others));
     }
     bench.wait(SECOND * 10);
     let leader = bench.leader().expect("the winner leads");

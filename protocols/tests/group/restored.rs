@@ -128,8 +128,8 @@ fn rule_39_a_member_that_comes_from_a_forgotten_view_enters_when_nothing_is_gran
     fork.hear(3);
     let bench = &mut fork.bench;
     bench.wait(SECOND);
-    let says = |name| bench.sent(3, 2, name).len();
-    assert!(says("seal_refused") > 0 && says("promise") > 0);
+    let sent = |name| bench.sent(3, 2, name).len();
+    assert!(sent("seal_refused") > 0 && sent("promise") > 0);
     let took = fork.granted_after();
     assert!(took + SECOND * 2 > fork.all, "{took:?}");
 }
@@ -208,7 +208,7 @@ fn rule_39_the_status_tells_of_the_view_that_the_register_forgot() {
 fn rule_39_a_member_tells_of_the_view_that_the_register_forgot() {
     let (mut bench, epoch) = left_behind();
     let from = bench.members[2].me();
-    bench.say(from, 1, PeerMessage::SealRefused { base: epoch });
+    bench.deliver(from, 1, PeerMessage::SealRefused { base: epoch });
     never_two_lead_or_hold(&mut bench);
 }
 
@@ -230,7 +230,7 @@ fn rule_39_a_leader_hears_late_of_a_view_beside_its_own() {
             // A status that lagged.
             bench.command(1, Command::Status(StatusEpoch { epoch, ceiling: epoch }));
         } else {
-            bench.say(bench.members[2].me(), 1, PeerMessage::SealRefused { base: epoch });
+            bench.deliver(bench.members[2].me(), 1, PeerMessage::SealRefused { base: epoch });
         }
         bench.enter(1, "z");
         assert!(!bench.holds(1, "z"));
@@ -260,7 +260,7 @@ fn rule_39_a_leader_hears_of_a_view_that_one_before_its_own_was_made_beside() {
         assert_eq!((record.base, bench.leader()), (Some(before), Some(1)));
         assert!(record.rank(bench.members[joiner].me()).is_some() && before > epoch);
         let notified = if led { before } else { epoch };
-        bench.say(bench.members[2].me(), 1, PeerMessage::SealRefused { base: notified });
+        bench.deliver(bench.members[2].me(), 1, PeerMessage::SealRefused { base: notified });
         bench.enter(joiner, "y");
         assert_eq!(bench.holds(joiner, "y"), led, "what led to its view it knows");
     }

@@ -117,7 +117,7 @@ fn rule_8_a_member_that_sealed_a_view_promises_nothing_in_it() {
     }
     bench.wait(MILLI * 200);
     let candidate = bench.members[2].me();
-    bench.say(candidate, 1, PeerMessage::SealRequest { base: epoch });
+    bench.deliver(candidate, 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 1);
     bench.forget();
     let admission = Admission { open: true, ceiling: epoch, full: false };
@@ -130,7 +130,7 @@ fn rule_8_a_member_that_sealed_a_view_promises_nothing_in_it() {
         extended: None,
         announcement: None,
     };
-    bench.say(bench.members[0].me(), 1, PeerMessage::Heartbeat(Box::new(heartbeat)));
+    bench.deliver(bench.members[0].me(), 1, PeerMessage::Heartbeat(Box::new(heartbeat)));
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
     assert_eq!(bench.sent(1, 0, "refusal").len(), 1);
 }
@@ -218,7 +218,7 @@ fn rule_12_a_promise_that_runs_keeps_a_member_from_sealing() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     let candidate = bench.members[2].me();
-    bench.say(candidate, 1, PeerMessage::SealRequest { base: epoch });
+    bench.deliver(candidate, 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 0);
     assert_eq!(bench.sent(1, 2, "seal_refused").len(), 1);
 }
@@ -235,7 +235,7 @@ fn rule_12_a_seal_is_given_again_to_the_member_that_asks() {
     bench.wait(SECOND * 2);
     bench.forget();
     for _ in 0..2 {
-        bench.say(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
+        bench.deliver(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
     }
     let seals = bench.sent(1, 2, "seal");
     let [PeerMessage::Seal(first), PeerMessage::Seal(second)] = seals[..] else {
@@ -256,7 +256,7 @@ fn rule_12_a_successor_that_comes_to_nothing_seals_no_earlier_than_the_others() 
     bench.command(0, Command::Drain);
     assert_eq!(bench.sent(0, 1, "hand_over").len(), 1);
     bench.wait(Duration::from_millis(600));
-    bench.say(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
+    bench.deliver(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 0);
     assert_eq!(bench.sent(1, 2, "seal_refused").len(), 1);
 }
@@ -273,7 +273,7 @@ fn rule_12_a_member_that_sealed_a_view_takes_no_grant_of_it() {
         bench.link(bench.node(member), Node::Register, Link::Cut);
     }
     bench.wait(SECOND);
-    bench.say(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
+    bench.deliver(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 1);
     bench.free(bench.node(0), bench.node(1));
     assert!(!bench.holds(1, "a"));

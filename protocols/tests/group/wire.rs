@@ -262,7 +262,7 @@ impl Table {
         order
     }
 
-    fn words(&self) -> impl Iterator<Item = (Node, Node, AboutLock<'_>)> {
+    fn about_locks(&self) -> impl Iterator<Item = (Node, Node, AboutLock<'_>)> {
         self.bench.sent.iter().filter_map(|(from, to, message)| match message {
             Message::Peer(message) => Some((*from, *to, message.of_lock()?)),
             Message::Register(_) => None,
@@ -271,7 +271,9 @@ impl Table {
 
     /// All messages about locks, in the order in which they were sent.
     fn sent(&self) -> Vec<Sent> {
-        self.words().map(|(from, to, word)| (self.rank(from), self.rank(to), word.name)).collect()
+        self.about_locks()
+            .map(|(from, to, about)| (self.rank(from), self.rank(to), about.name))
+            .collect()
     }
 
     /// How many of the messages that the textbook counts are paid for in such a way.

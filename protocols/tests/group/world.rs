@@ -264,7 +264,7 @@ impl World {
         }
         let found: Vec<MemberInfo> = self.living().map(|index| self.info(index)).collect();
         for index in self.living().collect::<Vec<_>>() {
-            self.command(index, Command::Peers(found.clone()));
+            self.command(index, Command::Discovered(found.clone()));
         }
     }
 

@@ -179,7 +179,7 @@ fn a_message_of_a_nomination_that_there_is_not_changes_nothing() {
     let message = AnyMessage::SpanningTree(spanning_tree::Message::Election { of });
     let before = bench.members[1].clone();
     for (from, epoch) in [(member, epoch.next()), (info(20, 7).incarnation, epoch)] {
-        bench.say(from, 1, PeerMessage::Nominator { epoch, message: message.clone() });
+        bench.deliver(from, 1, PeerMessage::Nominator { epoch, message: message.clone() });
     }
     assert_eq!(bench.members[1], before);
 }

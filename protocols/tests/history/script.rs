@@ -18,14 +18,14 @@ use conclave_protocols::history::{History, Operation, Purpose};
 pub(crate) fn history(text: &str) -> History {
     let mut history = History::default();
     for line in text.split(';').map(str::trim).filter(|line| !line.is_empty()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        history.record(ms(words[0]), operation(&words[1..]));
+        let parts: Vec<&str> = line.split_whitespace().collect();
+        history.record(ms(parts[0]), operation(&parts[1..]));
     }
     history
 }
 
-fn operation(words: &[&str]) -> Operation {
-    match *words {
+fn operation(parts: &[&str]) -> Operation {
+    match *parts {
         ["ask", claim, lock] => Operation::Asked { claim: number(claim), lock: lock.into() },
         ["grant", claim, token, until] => {
             let (token, view) = token.split_once('/').map_or((token, None), |(t, v)| (t, Some(v)));
@@ -46,7 +46,7 @@ fn operation(words: &[&str]) -> Operation {
             Operation::Leads { who: who.into(), epoch: number(epoch), until: ms(until) }
         }
         ["resign", who] => Operation::Resigned { who: who.into() },
-        _ => panic!("{words:?}"),
+        _ => panic!("{parts:?}"),
     }
 }
 

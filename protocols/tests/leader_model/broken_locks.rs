@@ -124,7 +124,7 @@ fn sealing_early_on_hearsay_of_a_resignation_gives_two_holders() {
 #[test]
 fn a_last_leaver_that_calls_its_view_settled_gives_two_holders() {
     let scope = Scope { leaves: true, views: 3, ..LONGER };
-    breaks(ONE_HOLDER, scope, |rules| rules.leaver_says_if_locks_are_held = false);
+    breaks(ONE_HOLDER, scope, |rules| rules.leaver_reports_if_locks_are_held = false);
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl LeaderModel {
             lead.resigned = true;
             self.give_seal(&mut node, base.view);
         }
-        if !self.rules.leaver_says_if_locks_are_held {
+        if !self.rules.leaver_reports_if_locks_are_held {
             held = Some(Default::default());
         }
         let settled = held.is_some_and(|held| held.iter().all(|entry| entry.is_free()));

@@ -96,10 +96,10 @@ impl<'a> Replay<'a> {
     }
 
     fn tell(&mut self, who: NodeId, event: Event<Duration>) -> Result<(), Breach> {
-        self.say(Some(name(who)), event)
+        self.check(Some(name(who)), event)
     }
 
-    fn say(&mut self, who: Option<Incarnation>, event: Event<Duration>) -> Result<(), Breach> {
+    fn check(&mut self, who: Option<Incarnation>, event: Event<Duration>) -> Result<(), Breach> {
         self.rules.step(Duration::from_secs(self.ticks), &TraceEntry { who, event })
     }
 
@@ -162,7 +162,7 @@ impl<'a> Replay<'a> {
         } else if let Action::TakeMarkBack(id) = action {
             self.tell(id, Event::Wrote { compared: true, content })
         } else if let Action::LoseRecord = action {
-            self.say(None, Event::Replaced(Some(content)))
+            self.check(None, Event::Replaced(Some(content)))
         } else if let Action::Confirm(id) = action {
             self.tell(id, Event::Read(content))
         } else {

@@ -222,7 +222,7 @@ pub(crate) struct Rules {
     /// Rule 20, for a lost record: a member lease passes.
     pub(crate) lost_record_begins_a_grace_period: bool,
     /// Rule 13, without a successor: the record states whether a lock may be held.
-    pub(crate) leaver_says_if_locks_are_held: bool,
+    pub(crate) leaver_reports_if_locks_are_held: bool,
     /// Rule 13, without a successor: a leader that finds that a lock may be held waits for it.
     pub(crate) leavers_message_counts: bool,
     /// Rule 13, without a successor: the leader resigns before it writes that nobody leads.
@@ -316,7 +316,7 @@ impl Rules {
         counts_from_first_read: true,
         first_read_names_the_mark: true,
         lost_record_begins_a_grace_period: true,
-        leaver_says_if_locks_are_held: true,
+        leaver_reports_if_locks_are_held: true,
         leavers_message_counts: true,
         leaver_resigns_first: true,
         activation: Activation::AfterTheOldLeaderLease,

@@ -8,25 +8,27 @@ use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
 
 use crate::any::{Lock, Search, Sections, assert_breaks, laws_of};
+use crate::notifying::{Clocked, Clocks, Notifying};
 use crate::storm::{self, Broken};
 use crate::support::Part;
-use crate::talking::{Clocked, Clocks, Talking};
 
 mod lamport {
-    super::laws_of!(super::talking::<super::Lamport>(super::Clocks::Follow), super::search());
+    super::laws_of!(super::notifying::<super::Lamport>(super::Clocks::Follow), super::search());
 }
 
 mod ricart_agrawala {
     super::laws_of!(
-        super::talking::<super::RicartAgrawala>(super::Clocks::Follow),
+        super::notifying::<super::RicartAgrawala>(super::Clocks::Follow),
         super::search()
     );
 }
 
 /// Nobody is in the critical section while one waits that asked first.
-fn talking<P: Sends>(clocks: Clocks) -> Lock<Talking<P>> {
-    Lock::new(move |me, view, carried| Talking::around(P::new(me, view, carried), clocks, me, view))
-        .in_order(|in_section, waiting| !waiting.asked_before(in_section))
+fn notifying<P: Sends>(clocks: Clocks) -> Lock<Notifying<P>> {
+    Lock::new(move |me, view, carried| {
+        Notifying::around(P::new(me, view, carried), clocks, me, view)
+    })
+    .in_order(|in_section, waiting| !waiting.asked_before(in_section))
 }
 
 /// A lock whose members can be searched while they send other messages.
@@ -43,7 +45,7 @@ fn search() -> Search {
 }
 
 fn assert_out_of_turn<P: Sends>() {
-    let lock = talking::<P>(Clocks::StandApart);
+    let lock = notifying::<P>(Clocks::StandApart);
     assert_breaks(lock.world(Sections::of([1, 0, 1])), "everybody gets in in its turn");
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));

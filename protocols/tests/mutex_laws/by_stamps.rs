@@ -18,7 +18,7 @@ use conclave_protocols::mutex::{Carried, Command, Coordinated, Event, GroupMutex
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::talking::{Clocked, Talking};
+use crate::notifying::{Clocked, Notifying};
 
 /// One member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -106,7 +106,7 @@ impl Stamped {
 
 /// Whether nobody stands in the coordinator's line before one that asked first: members by rank, of which the last
 /// coordinates.
-pub(crate) fn are_in_line(members: &[&Talking<Stamped>]) -> bool {
+pub(crate) fn are_in_line(members: &[&Notifying<Stamped>]) -> bool {
     let member = |rank: &MemberId| members[rank.0 as usize];
     let coordinator = &members[members.len() - 1].lock.central;
     let is_current = |rank: &MemberId| coordinator.waits(*rank, member(rank).lock.central.latest());

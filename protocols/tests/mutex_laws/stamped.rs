@@ -11,16 +11,16 @@ use crate::any::{Lock, Search, Sections, assert_breaks, laws_of};
 use crate::by_stamps::{Order, Stamped, are_in_line};
 use crate::counted::{all_at_once, delays, sent, those_in_section};
 use crate::ledger::Since;
+use crate::notifying::{Clocks, Notifying};
 use crate::storm::{self, Broken};
 use crate::support::walk::Walk;
-use crate::talking::{Clocks, Talking};
 
 mod alone {
     super::laws_of!(super::stamped(), asks: [2, 2, 2]);
 }
 
 mod among_members_that_exchange_messages {
-    super::laws_of!(super::talking(super::Order::Stamps, super::Clocks::Follow), super::search());
+    super::laws_of!(super::notifying(super::Order::Stamps, super::Clocks::Follow), super::search());
 }
 
 /// A lock whose members hear of each other's requests only from the coordinator, and whose clocks
@@ -31,13 +31,13 @@ fn stamped() -> Lock<Stamped> {
 
 /// Each other goes first at most once: it learns the time of the request that waits when it is admitted, and
 /// asks later the next time. Only a member that was admitted already, and does not know yet, may do so once more.
-fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Stamped>> {
+fn notifying(order: Order, clocks: Clocks) -> Lock<Notifying<Stamped>> {
     in_line(order, clocks).overtaken(Since::Queued, 2).overtaken_in_all(|size| size)
 }
 
-fn in_line(order: Order, clocks: Clocks) -> Lock<Talking<Stamped>> {
+fn in_line(order: Order, clocks: Clocks) -> Lock<Notifying<Stamped>> {
     Lock::new(move |me, view, carried| {
-        Talking::around(Stamped::of(order, me, view, carried), clocks, me, view)
+        Notifying::around(Stamped::of(order, me, view, carried), clocks, me, view)
     })
     .lined_up(are_in_line)
 }
@@ -52,7 +52,7 @@ fn search() -> Search {
 
 /// The search and the simulator both find somebody in line before one that asked first.
 fn assert_out_of_turn(order: Order, clocks: Clocks) {
-    let lock = talking(order, clocks);
+    let lock = notifying(order, clocks);
     assert_breaks(lock.world(Sections::of([1, 1, 1])), "everybody gets in in its turn");
     let broken = (0..100).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));
@@ -96,7 +96,7 @@ fn entered(order: Order, stay: Duration) -> Vec<u32> {
     sim.set_delay(unit, unit);
     sim.slow(MemberId(0), crate::LEADER, unit * 5, unit * 5);
     for me in crate::view(crate::SIZE).members() {
-        sim.add(me, talking(order, Clocks::Follow).member(me, crate::view(3), &<_>::default()));
+        sim.add(me, notifying(order, Clocks::Follow).member(me, crate::view(3), &<_>::default()));
     }
     for member in [crate::LEADER, MemberId(0)] {
         sim.command(member, Command::Enter);

@@ -38,7 +38,7 @@ pub(crate) struct Wrong {
 pub(crate) enum Timer {}
 
 impl Wrong {
-    fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+    fn send(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         if to == self.me { self.hear(to, message, out) } else { out.send(to, message) }
     }
 
@@ -57,7 +57,7 @@ impl Wrong {
                 }
                 self.admit(out);
                 if self.queue.contains(&(from, number)) {
-                    self.say(from, Message::Queued(number), out);
+                    self.send(from, Message::Queued(number), out);
                 }
             }
             Message::Release(number) => {
@@ -107,7 +107,7 @@ impl Wrong {
         };
         let Some((member, number)) = next else { return };
         self.in_section = next;
-        self.say(member, Message::Grant(number), out);
+        self.send(member, Message::Grant(number), out);
     }
 }
 
@@ -161,11 +161,11 @@ impl Protocol for Wrong {
             Input::Command(Command::Enter) => {
                 self.latest = RequestNumber(self.latest.0 + 1);
                 self.phase = Phase::Waiting;
-                self.say(self.view.leader, Message::Request(self.latest), out);
+                self.send(self.view.leader, Message::Request(self.latest), out);
             }
             Input::Command(Command::Exit) => {
                 self.phase = Phase::Idle;
-                self.say(self.view.leader, Message::Release(self.latest), out);
+                self.send(self.view.leader, Message::Release(self.latest), out);
             }
             Input::Message { from, message } => self.hear(from, message, out),
             Input::Timer(never) => match never {},

@@ -25,14 +25,14 @@ pub(crate) struct Line {
     numbered: u64,
     /// Grants that arrived while nothing was to be granted.
     early: BTreeMap<HoldName, (RequestNumber, Option<FencingToken>)>,
-    /// What this member keeps the line of.
-    kept: BTreeMap<HoldName, Kept>,
+    /// The queues of the lines that this member keeps.
+    queues: BTreeMap<HoldName, Queue>,
     leaves: bool,
 }
 
 /// A line, at the member that keeps it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Kept {
+struct Queue {
     granted: Option<(MemberId, RequestNumber)>,
     waiting: VecDeque<(MemberId, RequestNumber)>,
 }
@@ -110,11 +110,11 @@ impl Line {
         if keeper == rank {
             self.keep(cx, rank, name, number, what);
         } else if what == What::Release || !cx.holds.is_led(name) {
-            Self::say(cx, keeper, name, number, what);
+            Self::send(cx, keeper, name, number, what);
         }
     }
 
-    fn say(cx: &mut Call<'_>, to: MemberId, name: &HoldName, number: RequestNumber, what: What) {
+    fn send(cx: &mut Call<'_>, to: MemberId, name: &HoldName, number: RequestNumber, what: What) {
         let highest = cx.holds.highest(name);
         cx.send(to, LineMessage { name: name.clone(), number, highest, what });
     }
@@ -137,25 +137,25 @@ impl Line {
         number: RequestNumber,
         what: What,
     ) {
-        let kept = self.kept.entry(name.clone()).or_default();
+        let queue = self.queues.entry(name.clone()).or_default();
         let of_it =
             |(member, earlier): &(MemberId, RequestNumber)| *member == from && *earlier <= number;
         match what {
             What::Request => {
                 // Whatever it was granted before, it has not got.
-                kept.granted.take_if(|granted| of_it(granted) && granted.1 < number);
-                kept.waiting.retain(|waiting| waiting.0 != from);
-                if kept.granted.is_none_or(|granted| granted.0 != from) {
-                    kept.waiting.push_back((from, number));
+                queue.granted.take_if(|granted| of_it(granted) && granted.1 < number);
+                queue.waiting.retain(|waiting| waiting.0 != from);
+                if queue.granted.is_none_or(|granted| granted.0 != from) {
+                    queue.waiting.push_back((from, number));
                 }
             }
             What::Release => {
-                kept.granted.take_if(|granted| of_it(granted));
-                kept.waiting.retain(|waiting| !of_it(waiting));
+                queue.granted.take_if(|granted| of_it(granted));
+                queue.waiting.retain(|waiting| !of_it(waiting));
             }
             What::Grant | What::Turn => {}
         }
-        if kept.granted.is_none() {
+        if queue.granted.is_none() {
             cx.holds.nobody_holds(name);
         }
         self.serve(cx, name);
@@ -164,14 +164,14 @@ impl Line {
     /// Grants it to the first in line, if nobody has it.
     fn serve(&mut self, cx: &mut Call<'_>, name: &HoldName) {
         let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
-        let Some(kept) = self.kept.get_mut(name) else { return };
-        let Some((first, number)) = kept.waiting.front().copied() else { return };
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        let Some((first, number)) = queue.waiting.front().copied() else { return };
         let heard = first == rank || !cx.holds.is_led(name) || cx.holds.has_heard(first);
-        if kept.granted.is_some() || !heard || !cx.holds.is_open(cx.now, name) {
+        if queue.granted.is_some() || !heard || !cx.holds.is_open(cx.now, name) {
             return;
         }
-        kept.waiting.pop_front();
-        kept.granted = Some((first, number));
+        queue.waiting.pop_front();
+        queue.granted = Some((first, number));
         self.grant(cx, name, first, number);
     }
 
@@ -260,7 +260,7 @@ impl Line {
         for (name, (number, before)) in std::mem::take(&mut self.early) {
             self.granted(cx, &name, number, before);
         }
-        for name in self.kept.keys().cloned().collect::<Vec<_>>() {
+        for name in self.queues.keys().cloned().collect::<Vec<_>>() {
             self.serve(cx, &name);
         }
     }
@@ -290,7 +290,7 @@ impl Service for Line {
             if Self::keeper(cx, name) == Some(rank) {
                 let waiting = carried.waiting.iter().map(|member| (*member, RequestNumber(0)));
                 let granted = carried.holder.map(|holder| (holder, RequestNumber(0)));
-                self.kept.insert(name.clone(), Kept { granted, waiting: waiting.collect() });
+                self.queues.insert(name.clone(), Queue { granted, waiting: waiting.collect() });
             }
             if carried.holder == Some(rank) {
                 if cx.holds.is_held(name) {
@@ -311,7 +311,7 @@ impl Service for Line {
     fn end_view(&mut self, _holds: &Holds) {
         self.own.clear();
         self.early.clear();
-        self.kept.clear();
+        self.queues.clear();
     }
 
     fn command(&mut self, cx: &mut Call<'_>, command: Command) {
@@ -351,8 +351,8 @@ impl Service for Line {
             Notice::Open => self.each(cx),
             Notice::Stirred(name) => self.serve(cx, &name),
             Notice::Expelled(name) => {
-                if let Some(kept) = self.kept.get_mut(&name) {
-                    kept.granted = None;
+                if let Some(queue) = self.queues.get_mut(&name) {
+                    queue.granted = None;
                 }
             }
             Notice::Lapsed { name, claimed, .. } => {
@@ -374,9 +374,9 @@ impl Service for Line {
                 }
             }
             Notice::Silent(member) | Notice::Left(member) => {
-                for (name, kept) in &mut self.kept {
+                for (name, queue) in &mut self.queues {
                     if cx.holds.is_led(name) {
-                        kept.waiting.retain(|waiting| waiting.0 != member);
+                        queue.waiting.retain(|waiting| waiting.0 != member);
                     }
                 }
             }
@@ -385,7 +385,7 @@ impl Service for Line {
                 cx.holds.forget(&name);
             }
             Notice::Leaves => self.leaves = true,
-            Notice::KeptNoMore(_)
+            Notice::KeptLapsed(_)
             | Notice::Extended { .. }
             | Notice::Beat { .. }
             | Notice::Rests
@@ -404,9 +404,9 @@ impl Service for Line {
     }
 
     fn lines(&self, seat: &Seat) -> Lines {
-        let led = self.kept.iter().filter(|(name, _)| seat.policy().is_led(name.as_str()));
-        led.map(|(name, kept)| {
-            (name.clone(), kept.waiting.iter().map(|(member, _)| *member).collect())
+        let led = self.queues.iter().filter(|(name, _)| seat.policy().is_led(name.as_str()));
+        led.map(|(name, queue)| {
+            (name.clone(), queue.waiting.iter().map(|(member, _)| *member).collect())
         })
         .collect()
     }
@@ -418,8 +418,8 @@ impl Service for Line {
         (name, number): (HoldName, RequestNumber),
         asked: LocalTime,
     ) {
-        let kept = self.kept.entry(name.clone()).or_default();
-        if kept.granted == Some((member, number)) {
+        let queue = self.queues.entry(name.clone()).or_default();
+        if queue.granted == Some((member, number)) {
             let holder = cx.holds.holder(cx.now, &name).filter(|holder| holder.runs);
             if let Some(holder) = holder {
                 cx.holds.wait_for_holder(cx.now, &name);
@@ -427,7 +427,7 @@ impl Service for Line {
                     self.grant(cx, &name, member, number);
                 }
             }
-        } else if !kept.waiting.contains(&(member, number)) {
+        } else if !queue.waiting.contains(&(member, number)) {
             self.keep(cx, member, &name, number, What::Request);
         }
     }
@@ -437,11 +437,11 @@ impl Service for Line {
     }
 
     fn adopt(&mut self, _cx: &mut Call<'_>, member: MemberId, name: &HoldName) -> bool {
-        let kept = self.kept.entry(name.clone()).or_default();
-        let free = kept.granted.is_none();
+        let queue = self.queues.entry(name.clone()).or_default();
+        let free = queue.granted.is_none();
         if free {
-            kept.granted = Some((member, RequestNumber(0)));
-            kept.waiting.retain(|waiting| waiting.0 != member);
+            queue.granted = Some((member, RequestNumber(0)));
+            queue.waiting.retain(|waiting| waiting.0 != member);
         }
         free
     }

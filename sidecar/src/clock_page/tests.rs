@@ -304,7 +304,7 @@ fn a_new_life_goes_on_with_the_page_and_shows_no_time_before_one_that_was_read()
         let map = synchronised(raw, ns + off_ns);
         let mut unsynchronised = map;
         unsynchronised.synced_raw = None;
-        assert_eq!(next.publish(&unsynchronised, &facts), Outcome::Kept);
+        assert_eq!(next.publish(&unsynchronised, &facts), Outcome::Unchanged);
         assert_eq!(Reader::open(&path).unwrap().words(), Some(before));
         assert_eq!(next.publish(&map, &facts), Outcome::Published);
         let words = Reader::open(&path).unwrap().words().unwrap();
@@ -403,12 +403,12 @@ fn a_page_states_what_is_known_of_the_group_and_of_utc() {
     let mut page = ClockPage::open(&folder.path().join("page"), clock).unwrap();
     let (raw, ns) = now_ns();
     let mut facts = facts(clock);
-    let kept = crate::os_clock::Synchronization {
+    let synchronization = crate::os_clock::Synchronization {
         synchronized: true,
         max_error_ns: 5_000,
         estimated_error_ns: 1,
     };
-    facts.host.kept = Some(kept);
+    facts.host.synchronization = Some(synchronization);
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
     let words = *page.writer.published();
     assert_eq!((words.epoch, words.members, words.used), (7, 3, 3));
@@ -416,7 +416,8 @@ fn a_page_states_what_is_known_of_the_group_and_of_utc() {
     assert_eq!(words.utc_bound_ns, 5_000 + facts.host.wall.error_ns);
     let utc = words.at(words.published_raw).time_ns + words.utc_offset_ns;
     assert!(utc.abs_diff(clock.wall_ns()) < SECOND, "{utc}");
-    facts.host.kept = Some(crate::os_clock::Synchronization { synchronized: false, ..kept });
+    facts.host.synchronization =
+        Some(crate::os_clock::Synchronization { synchronized: false, ..synchronization });
     facts.policy = ClockPolicy { max_drift_ppm: 200, max_wander_ppb: 1_000, ..facts.policy };
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
     let words = page.writer.published();

@@ -23,7 +23,7 @@ use crate::clock_page::ClockPage;
 use crate::descriptors;
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Issuer, OwnCredentials, Renewal};
-use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
+use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Statements};
 use crate::lease::{KubernetesLeases, Leases};
 use crate::metrics::Metrics;
 use crate::one_thread;
@@ -179,7 +179,7 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
 }
 
 /// How long a pod that has left its group may take to take itself off the slices of elections.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// Deaths that may wait for the group task.
 const DEATHS: usize = 64;
@@ -222,12 +222,12 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         let (authority, trusted) = watch::channel(resource.authority.clone());
         let (status, used) = watch::channel(resource.status);
         let (published, elections) = watch::channel(resource.published.clone());
-        let says = Says { policy, status, detection, authority, published };
+        let statements = Statements { policy, status, detection, authority, published };
         let (sighted, sight) = watch::channel(Sight::default());
         let (found, endpoints) = watch::channel(None);
         let (died, dead) = mpsc::channel(DEATHS);
         let mut watches = JoinSet::new();
-        watches.spawn(place.clone().follow(uid, sight.clone(), says));
+        watches.spawn(place.clone().follow(uid, sight.clone(), statements));
         watches.spawn(place.clone().discover(sidecar.group().status(), found));
         watches.spawn(place.clone().watch_for_evidence(sidecar.group().status(), died));
         watches.spawn(register.clone().watch(sighted));
@@ -275,7 +275,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         let leaders = tokio::spawn(leaders.run(elections));
         let lived = sidecar.live(membership, end.clone()).await;
         over.cancel();
-        if timeout(LAST_WORD, leaders).await.is_err() {
+        if timeout(WITHDRAWAL, leaders).await.is_err() {
             warn!("this pod ends before it could take itself off the slice of an election");
         }
         watches.abort_all();

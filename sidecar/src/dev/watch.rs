@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::chronicle::Chronicle;
 use super::elections::Elections;
 use super::member::number_of;
-use crate::group::task::{Sent, Spoken};
+use crate::group::task::{Sent, SentMessage};
 
 /// The latest messages of all members.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    fn write(&self, from: u16, sent: &Spoken) {
+    fn write(&self, from: u16, sent: &SentMessage) {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut lines = self.lines();
         let number = *self.last.borrow() + 1;

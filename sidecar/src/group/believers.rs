@@ -62,8 +62,8 @@ impl Believers {
 }
 
 impl Believer {
-    /// The stream says that this member leads until then, or that it does not.
-    pub(crate) fn says(&mut self, until: Option<LocalTime>) {
+    /// The stream states that this member leads until then, or that it does not.
+    pub(crate) fn states(&mut self, until: Option<LocalTime>) {
         let Some(until) = until else { return };
         if self.until.is_none() {
             self.all.0.send_modify(|notified| notified.streams += 1);
@@ -112,9 +112,9 @@ mod tests {
         let (mut one, mut other) = (believers.stream(), believers.stream());
         let late = LocalTime(60_000_000_000);
         for until in [None, Some(late), Some(late), None] {
-            one.says(until);
+            one.states(until);
         }
-        other.says(Some(late));
+        other.states(Some(late));
         assert_eq!(notified(&believers), (0, 2));
         one.note_end_written(LocalTime(1));
         one.note_end_written(LocalTime(2));

@@ -47,7 +47,7 @@ use crate::telemetry::PATH;
 use crate::wire::Payload;
 
 /// What a life in a group begins with.
-pub(crate) struct Beginning {
+pub(crate) struct GroupInputs {
     pub(crate) me: MemberInfo,
     /// The elections that its application stands in from the beginning.
     pub(crate) elections: Vec<String>,
@@ -84,7 +84,7 @@ pub(crate) struct Beginning {
 #[derive(Clone, Debug)]
 pub(crate) enum Sent {
     /// It sent a message.
-    Message(Spoken),
+    Message(SentMessage),
     /// Something happened to a lock.
     Step(Step),
     /// Something happened in an election.
@@ -95,7 +95,7 @@ pub(crate) enum Sent {
 
 /// A message that a member sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Spoken {
+pub(crate) struct SentMessage {
     pub(crate) to: Incarnation,
     pub(crate) protocol: &'static str,
     pub(crate) name: &'static str,
@@ -118,7 +118,7 @@ struct Process<'a> {
     /// Who is probed.
     probed: Vec<Incarnation>,
     /// Whom discovery found.
-    peers: Vec<MemberInfo>,
+    discovered: Vec<MemberInfo>,
     register: Register,
     answers: mpsc::Sender<register::Message>,
     leases: LeaseWays,
@@ -138,9 +138,9 @@ const ANSWERS: usize = 64;
 
 impl Slot {
     /// Lives in the group until it has left it.
-    pub(crate) async fn live(&mut self, beginning: Beginning) {
-        let Beginning { me, elections, policy, mut status, register, links, end, .. } = beginning;
-        let mut application = beginning.application;
+    pub(crate) async fn live(&mut self, inputs: GroupInputs) {
+        let GroupInputs { me, elections, policy, mut status, register, links, end, .. } = inputs;
+        let mut application = inputs.application;
         let (answers, answered) = mpsc::channel(ANSWERS);
         let (heard, of_leases) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
@@ -150,40 +150,40 @@ impl Slot {
         let status_epoch = *status.borrow_and_update();
         let believers = self.believers.watch();
         let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
-        let mut named = named.of_group(beginning.group);
+        let mut named = named.of_group(inputs.group);
         named.heed(*application.borrow_and_update());
         let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock, named);
         let process = Process {
             me: incarnation,
             recorder: crate::telemetry::is_traced().then(|| Recorder::new(node.member())),
             links,
-            probes: beginning.probes,
+            probes: inputs.probes,
             probed: Vec::new(),
-            peers: Vec::new(),
+            discovered: Vec::new(),
             register,
             answers,
-            leases: LeaseWays::new(beginning.leases, heard),
+            leases: LeaseWays::new(inputs.leases, heard),
             publisher: &self.publisher,
             map: &self.map,
             metrics: &self.metrics,
             clock: self.clock,
             notified: believers.clone(),
-            sent: beginning.sent,
+            sent: inputs.sent,
             is_full: false,
         };
         // The member does not know it yet.
-        let mut detection = beginning.detection;
+        let mut detection = inputs.detection;
         detection.mark_changed();
-        let sources = Sources { asked: &mut self.asked, inbox: beginning.inbox };
+        let sources = Sources { asked: &mut self.asked, inbox: inputs.inbox };
         let others = Others {
             answered,
             of_leases,
-            policies: beginning.policies,
+            policies: inputs.policies,
             detection,
             status,
-            found: beginning.found,
-            sight: beginning.sight,
-            dead: beginning.dead,
+            found: inputs.found,
+            sight: inputs.sight,
+            dead: inputs.dead,
             application,
             believers,
             probed: self.probed.subscribe(),
@@ -281,15 +281,15 @@ impl Process<'_> {
                 Arrival::Nothing
             }
             Happened::Found(None) => {
-                self.peers.clear();
+                self.discovered.clear();
                 Arrival::Nothing
             }
-            Happened::Found(Some(peers)) => {
-                for info in &peers {
+            Happened::Found(Some(found)) => {
+                for info in &found {
                     self.links.meet(info);
                 }
-                self.peers.clone_from(&peers);
-                Arrival::Command(Command::Peers(peers))
+                self.discovered.clone_from(&found);
+                Arrival::Command(Command::Discovered(found))
             }
         }
     }

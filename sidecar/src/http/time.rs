@@ -304,9 +304,9 @@ impl HostView {
         Self {
             offset_ns: host.offset_ns(reading).map(|ns| ns.to_string()),
             error_ns: host.error_ns(reading),
-            synchronized: host.kept.map(|kept| kept.synchronized),
-            max_error_ns: host.kept.map(|kept| kept.max_error_ns),
-            estimated_error_ns: host.kept.map(|kept| kept.estimated_error_ns),
+            synchronized: host.synchronization.map(|one| one.synchronized),
+            max_error_ns: host.synchronization.map(|one| one.max_error_ns),
+            estimated_error_ns: host.synchronization.map(|one| one.estimated_error_ns),
         }
     }
 }

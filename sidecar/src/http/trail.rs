@@ -25,7 +25,7 @@ pub(super) struct Trails(Mutex<BTreeMap<String, Arc<Trail>>>);
 /// What happened to one election since somebody listens to it.
 struct Trail {
     state: watch::Receiver<Election>,
-    kept: Mutex<Remembered>,
+    remembered: Mutex<Remembered>,
 }
 
 /// What is remembered.
@@ -46,7 +46,7 @@ struct Past {
 }
 
 /// Events that are remembered of one election.
-const KEPT: usize = 64;
+const REMEMBERED: usize = 64;
 
 /// Streams every change of an election: first what came after the event that the caller read last, if it names one,
 /// then the present state. The stream keeps `caller` alive.
@@ -102,7 +102,7 @@ impl Trails {
         if let Some(trail) = all.get(&name) {
             return Arc::clone(trail);
         }
-        let trail = Arc::new(Trail { state: state.clone(), kept: Mutex::default() });
+        let trail = Arc::new(Trail { state: state.clone(), remembered: Mutex::default() });
         let seen = trail.record(clock.moment());
         tokio::spawn(Arc::clone(&trail).follow(seen, clock));
         all.insert(name, Arc::clone(&trail));
@@ -120,52 +120,52 @@ impl Trail {
 
     /// Remembers the present state, if it is another than before.
     fn record(&self, now: ApplicationTime) -> Progress {
-        let mut kept = self.kept();
+        let mut remembered = self.remembered();
         let state = self.state.borrow();
         let seen = seen_at(&*state, now.boottime);
-        if kept.last.as_ref().is_some_and(|(last, _)| *last == seen) {
+        if remembered.last.as_ref().is_some_and(|(last, _)| *last == seen) {
             return seen;
         }
         let view = state.view(now);
-        match kept.last.take() {
+        match remembered.last.take() {
             Some((last, before)) => {
                 if last.index == seen.index {
                     // A client that has read one event of that number may have missed the other.
-                    kept.complete_after = seen.index.saturating_add(1);
+                    remembered.complete_after = seen.index.saturating_add(1);
                 }
                 for name in Election::events(Some(&before), &view) {
-                    kept.push(Past { name, index: seen.index, view: view.clone().past() });
+                    remembered.push(Past { name, index: seen.index, view: view.clone().past() });
                 }
             }
-            None => kept.complete_after = seen.index,
+            None => remembered.complete_after = seen.index,
         }
-        kept.last = Some((seen, view));
+        remembered.last = Some((seen, view));
         seen
     }
 
     /// What came after the event that was read last, up to now; and whether there may have been something else.
     fn after(&self, last: LastRead, now: ApplicationTime) -> (Vec<Past>, bool) {
         let present = self.record(now).index;
-        let kept = self.kept();
+        let remembered = self.remembered();
         match last {
             LastRead::Nothing => (Vec::new(), false),
-            LastRead::Index(index) if (kept.complete_after..=present).contains(&index) => {
-                let after = kept.past.iter().filter(|past| past.index > index);
+            LastRead::Index(index) if (remembered.complete_after..=present).contains(&index) => {
+                let after = remembered.past.iter().filter(|past| past.index > index);
                 (after.cloned().collect(), false)
             }
             LastRead::Index(_) | LastRead::Unknown => (Vec::new(), true),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Remembered> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Remembered {
     fn push(&mut self, past: Past) {
         self.past.push_back(past);
-        if self.past.len() > KEPT
+        if self.past.len() > REMEMBERED
             && let Some(gone) = self.past.pop_front()
         {
             self.complete_after = self.complete_after.max(gone.index);

@@ -226,7 +226,7 @@ where
             let state = self.state.borrow_and_update();
             let led_until = state.led_until(now.boottime);
             self.leads = led_until.is_some();
-            self.believer.says(led_until);
+            self.believer.states(led_until);
             (seen_at(&*state, now.boottime), deadline_at(&*state, now.boottime), state.view(now))
         };
         if self.seen == Some(seen) && !is_due(self.notified, deadline, now.boottime) {

@@ -175,7 +175,7 @@ impl Inbound {
         mut gateway: Connection<S>,
         address: SocketAddr,
     ) -> Result<(), InboundError> {
-        say(&mut gateway, &Frame::Relayed(Ok(()))).await?;
+        send(&mut gateway, &Frame::Relayed(Ok(()))).await?;
         let ends = gateway.ends;
         let stream = alone(gateway).map_err(io::Error::other)?;
         let accepted = secure::accept_relayed(&self.local, stream);
@@ -203,7 +203,7 @@ impl Inbound {
                     Ok(()) => self.introduced(*introduction),
                     Err(rejection) => Frame::Reject(rejection),
                 };
-                return say(&mut connection, &answer).await;
+                return send(&mut connection, &answer).await;
             }
             Frame::Welcome { .. }
             | Frame::Reject(_)
@@ -226,10 +226,10 @@ impl Inbound {
                 if let Some(key) = connection.key.take() {
                     self.local.keys.hear_with(key, hello.from, connection.ends.into_std());
                 }
-                say(&mut connection, &Frame::Welcome { received: turn.received }).await?;
+                send(&mut connection, &Frame::Welcome { received: turn.received }).await?;
                 self.listen(hello.from, turn, connection).await
             }
-            Err(rejection) => say(&mut connection, &Frame::Reject(rejection)).await,
+            Err(rejection) => send(&mut connection, &Frame::Reject(rejection)).await,
         }
     }
 
@@ -311,7 +311,7 @@ impl Inbound {
                     if !is_late {
                         return Err(InboundError::Silence);
                     }
-                    say(&mut connection, &owed.take()).await?;
+                    send(&mut connection, &owed.take()).await?;
                     continue;
                 }
                 over = &mut over => return over,
@@ -338,7 +338,7 @@ impl Inbound {
             }
             owed.note(number);
             if owed.messages >= MANY {
-                say(&mut connection, &owed.take()).await?;
+                send(&mut connection, &owed.take()).await?;
             }
         }
     }
@@ -390,8 +390,8 @@ impl Owed {
     }
 }
 
-/// Says something to a peer, which must not hold up the link by reading nothing.
-pub(super) async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+/// Sends a frame to a peer, which must not hold up the link by reading nothing.
+pub(super) async fn send<S: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<S>,
     frame: &Frame,
 ) -> Result<(), InboundError> {

@@ -1,4 +1,4 @@
-//! One outgoing link: connects, says what there is to say, keeps it until it is acknowledged.
+//! One outgoing link: connects, sends what there is to send, keeps it until it is acknowledged.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,14 +51,14 @@ struct Outbound {
     /// There may be no key any more: then another connection is to bring one.
     lacks_key: Arc<Notify>,
     /// Sent or to be sent, and not acknowledged.
-    kept: VecDeque<Kept>,
+    unacknowledged: VecDeque<Unacknowledged>,
     /// The number of the latest message.
     last: u64,
-    /// There is to be a connection though there is nothing to say.
+    /// There is to be a connection though there is nothing to send.
     greets: bool,
 }
 
-struct Kept {
+struct Unacknowledged {
     number: u64,
     payload: Payload,
     since: Instant,
@@ -100,7 +100,7 @@ pub(super) fn open(
         queue,
         connected: Arc::clone(&connected),
         lacks_key: Arc::clone(&lacks_key),
-        kept: VecDeque::new(),
+        unacknowledged: VecDeque::new(),
         last: 0,
         greets,
     };
@@ -116,7 +116,7 @@ impl Outbound {
     /// What connecting and conversing take lasts as long as they do: most links are idle.
     async fn run(mut self) {
         let mut pause = PAUSE.0;
-        while self.has_something_to_say().await {
+        while self.has_something_to_send().await {
             match Box::pin(self.connect()).await {
                 Ok(connection) => {
                     pause = PAUSE.0;
@@ -133,7 +133,7 @@ impl Outbound {
                 Err(End::Final) => return,
                 Err(End::Broken(error)) => debug!(peer = %self.hello.to, %error, "connect"),
             }
-            // Nobody says more to a peer that is known no more, and nobody knows where it is.
+            // Nobody sends more to a peer that is known no more, and nobody knows where it is.
             if self.queue.is_closed() && self.local.roads.addresses(self.hello.to).is_none() {
                 return;
             }
@@ -144,11 +144,11 @@ impl Outbound {
     }
 
     /// Waits for a message, unless there is one, or it is enough to connect.
-    async fn has_something_to_say(&mut self) -> bool {
+    async fn has_something_to_send(&mut self) -> bool {
         // A peer that is known no more is not greeted.
         self.greets &= !self.queue.is_closed();
         let lacks_key = Arc::clone(&self.lacks_key);
-        while self.kept.is_empty() && !self.greets {
+        while self.unacknowledged.is_empty() && !self.greets {
             tokio::select! {
                 next = timeout(IDLE, self.queue.recv()) => match next {
                     Ok(Some(payload)) => self.keep(payload),
@@ -157,7 +157,7 @@ impl Outbound {
                 () = lacks_key.notified() => self.greets = !self.has_key(),
             }
         }
-        self.kept.len() <= UNACKNOWLEDGED
+        self.unacknowledged.len() <= UNACKNOWLEDGED
     }
 
     fn has_key(&self) -> bool {
@@ -166,14 +166,19 @@ impl Outbound {
 
     fn keep(&mut self, payload: Payload) {
         self.last += 1;
-        self.kept.push_back(Kept { number: self.last, payload, since: Instant::now() });
+        self.unacknowledged.push_back(Unacknowledged {
+            number: self.last,
+            payload,
+            since: Instant::now(),
+        });
     }
 
     fn drop_what_is_late(&mut self) {
         while let Ok(payload) = self.queue.try_recv() {
             self.keep(payload);
         }
-        self.kept.retain(|kept| !kept.payload.is_fleeting() || kept.since.elapsed() < FLEETING);
+        self.unacknowledged
+            .retain(|one| !one.payload.is_fleeting() || one.since.elapsed() < FLEETING);
     }
 
     async fn connect(&mut self) -> Result<Secure<Line>, End> {
@@ -228,7 +233,7 @@ impl Outbound {
         }
     }
 
-    /// What is kept stays: nobody else at that address, or on the way to it, may end a link.
+    /// What is not acknowledged stays: nobody else at that address, or on the way to it, may end a link.
     fn refused(&self, refusal: Refusal) -> End {
         self.local.refused(self.hello.to, &refusal);
         End::Broken(io::Error::other(refusal))
@@ -239,35 +244,39 @@ impl Outbound {
     }
 
     fn acknowledge(&mut self, received: u64) {
-        while self.kept.front().is_some_and(|kept| kept.number <= received) {
-            self.kept.pop_front();
+        while self.unacknowledged.front().is_some_and(|one| one.number <= received) {
+            self.unacknowledged.pop_front();
         }
     }
 
-    /// Says what is kept, then whatever comes, and listens for acknowledgements.
+    /// Sends what is not acknowledged, then whatever comes, and listens for acknowledgements.
     async fn converse(&mut self, mut connection: Secure<Line>) -> End {
-        for kept in &self.kept {
-            let frame = Frame::Data { number: kept.number, payload: kept.payload.clone() };
-            if let Err(error) = self.say(&mut connection, frame).await {
+        for one in &self.unacknowledged {
+            let frame = Frame::Data { number: one.number, payload: one.payload.clone() };
+            if let Err(error) = self.send(&mut connection, frame).await {
                 return End::Broken(error);
             }
         }
         let mut over = pin!(self.over(connection.ends));
         let (mut heard, mut sleep) = (Instant::now(), LazySleep::new());
         loop {
-            if self.kept.len() > UNACKNOWLEDGED {
+            if self.unacknowledged.len() > UNACKNOWLEDGED {
                 return End::Final;
             }
-            let silent = if self.kept.is_empty() { Instant::now() + IDLE } else { heard + SILENCE };
+            let silent = if self.unacknowledged.is_empty() {
+                Instant::now() + IDLE
+            } else {
+                heard + SILENCE
+            };
             tokio::select! {
                 payload = self.queue.recv() => {
                     let Some(payload) = payload else { return End::Final };
-                    if self.kept.is_empty() {
+                    if self.unacknowledged.is_empty() {
                         heard = Instant::now();
                     }
                     self.keep(payload.clone());
                     let frame = Frame::Data { number: self.last, payload };
-                    if let Err(error) = self.say(&mut connection, frame).await {
+                    if let Err(error) = self.send(&mut connection, frame).await {
                         return End::Broken(error);
                     }
                 }
@@ -280,7 +289,7 @@ impl Outbound {
                     Err(error) => return End::Broken(error),
                 },
                 () = sleep.until(silent) => {
-                    if !self.kept.is_empty() {
+                    if !self.unacknowledged.is_empty() {
                         return End::Broken(io::ErrorKind::TimedOut.into());
                     }
                     // What is sent at this very moment must not end with the link.
@@ -324,7 +333,7 @@ impl Outbound {
         }
     }
 
-    async fn say(&self, connection: &mut Secure<Line>, frame: Frame) -> io::Result<()> {
+    async fn send(&self, connection: &mut Secure<Line>, frame: Frame) -> io::Result<()> {
         let bytes = frame.encode();
         self.local.metrics.peers.bytes_sent.inc_by(bytes.len() as u64);
         // A peer that reads nothing must not hold up the link for ever.

@@ -21,7 +21,7 @@ use tracing::debug;
 
 use super::Local;
 use super::crowd::{Crowd, Known};
-use super::inbound::{SILENCE, UNREAD, say};
+use super::inbound::{SILENCE, UNREAD, send};
 use super::outbound::{CONNECT, receive};
 use super::secure::{self, Connection, Refusal, Secure};
 use crate::wire::{Frame, NoRelay, Relay};
@@ -154,7 +154,7 @@ pub(super) async fn pass_on<S: AsyncRead + AsyncWrite + Unpin>(
         _ = connection.frames.next() => return Ok(()),
     };
     let answer = Frame::Relayed(opened.as_ref().map(drop).map_err(|why| *why));
-    say(&mut connection, &answer).await.map_err(io::Error::other)?;
+    send(&mut connection, &answer).await.map_err(io::Error::other)?;
     let (_place, Opened { line, ends }) = match opened {
         Ok(opened) => opened,
         Err(why) => {
@@ -246,12 +246,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_sends_nothing_for_long_is_passed_on_no_more() {
-        let (mut says, mut near) = tokio::io::duplex(64);
+        let (mut sends, mut near) = tokio::io::duplex(64);
         let (mut far, mut hears) = tokio::io::duplex(64);
         let passes = tokio::spawn(async move { pass(&mut near, &mut far).await });
         for _ in 0..3 {
             tokio::time::sleep(SILENCE / 2).await;
-            says.write_all(b"word").await.expect("it is read");
+            sends.write_all(b"word").await.expect("it is read");
             hears.read_exact(&mut [0; 4]).await.expect("it is passed on");
         }
         let begun = Instant::now();
@@ -262,10 +262,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_nothing_is_sent_no_more() {
-        let (mut says, mut near) = tokio::io::duplex(1024);
+        let (mut sends, mut near) = tokio::io::duplex(1024);
         let (mut far, _hears) = tokio::io::duplex(64);
         let begun = Instant::now();
-        says.write_all(&[0; 1024]).await.expect("there is room");
+        sends.write_all(&[0; 1024]).await.expect("there is room");
         let ended = pass(&mut near, &mut far).await;
         assert_eq!(ended.expect_err("it is over").kind(), io::ErrorKind::TimedOut);
         assert_eq!(begun.elapsed(), UNREAD);

@@ -104,8 +104,8 @@ impl Process {
         self.local.metrics.peers.connect_failures.with_label_values(&[reason]).get()
     }
 
-    /// Says something that must arrive.
-    fn says(&mut self, to: &MemberInfo) {
+    /// Sends something that must arrive.
+    fn sends(&mut self, to: &MemberInfo) {
         self.links.meet(to);
         self.links.send(to.incarnation, Payload::Member(PeerMessage::Leave(Box::default())));
     }
@@ -123,9 +123,9 @@ async fn members_of_a_group_speak_with_each_other() {
     let authority = authority();
     let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     assert_eq!(two.hears().await, one.info.incarnation);
-    two.says(&one.info);
+    two.sends(&one.info);
     assert_eq!(one.hears().await, two.info.incarnation);
     let found = introduce(&one.local, PodUid(2), &two.info.addresses).await;
     assert_eq!(found.as_ref(), Some(&two.info));
@@ -137,10 +137,10 @@ async fn a_link_that_had_nothing_to_send_for_long_goes_on() {
     let authority = authority();
     let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     two.hears().await;
     tokio::time::sleep(outbound::SILENCE + Duration::from_millis(200)).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     two.hears().await;
     // A connection that is given up is missing for some 20 ms at least.
     for _ in 0..200 {
@@ -155,12 +155,12 @@ async fn a_member_that_is_cut_off_is_connected_to_nobody() {
     let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
     assert!(!one.links.is_open(two.info.incarnation));
-    one.says(&two.info);
+    one.sends(&two.info);
     two.hears().await;
     until("connected", || one.links.is_open(two.info.incarnation)).await;
     one.cut.send_replace(true);
     until("cut off", || !one.links.is_open(two.info.incarnation)).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     one.cut.send_replace(false);
     two.hears().await;
     until("connected again", || one.links.is_open(two.info.incarnation)).await;
@@ -173,15 +173,15 @@ async fn a_member_is_cut_off_from_some_and_connected_to_others() {
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
     let mut three = process(3, Some(of_pod(3, &authority, &[&authority]))).await;
     for other in [&mut two, &mut three] {
-        one.says(&other.info);
+        one.sends(&other.info);
         other.hears().await;
     }
     // Either end is enough.
     two.apart.send_replace(BTreeSet::from([PodUid(1)]));
     until("cut off", || !one.links.is_open(two.info.incarnation)).await;
     assert_eq!(introduce(&one.local, PodUid(2), &two.info.addresses).await, None);
-    one.says(&two.info);
-    one.says(&three.info);
+    one.sends(&two.info);
+    one.sends(&three.info);
     three.hears().await;
     assert!(one.links.is_open(three.info.incarnation) && two.heard.try_recv().is_err());
     two.apart.send_replace(BTreeSet::new());
@@ -196,7 +196,7 @@ async fn a_link_to_a_member_that_is_known_no_more_ends_though_something_was_not_
     let gone = info(2, listener.local_addr().expect("it is bound"));
     drop(listener);
     let before = one.local.tracker.len();
-    one.says(&gone);
+    one.sends(&gone);
     until("it is tried", || one.failures("unreachable") > 1).await;
     assert_eq!(one.local.tracker.len(), before + 1);
     one.links.keep_only(|_| false);
@@ -208,8 +208,8 @@ async fn without_a_certificate_nobody_is_admitted_and_what_is_sent_waits() {
     let authority = authority();
     let mut one = process(1, None).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
-    one.says(&two.info);
-    two.says(&one.info);
+    one.sends(&two.info);
+    two.sends(&one.info);
     until("both wait", || one.failures("no-certificate") > 2 && two.failures("broken") > 0).await;
     one.held.send_replace(Some(of_pod(1, &authority, &[&authority])));
     assert_eq!(two.hears().await, one.info.incarnation);

@@ -168,15 +168,17 @@ impl ClockMetrics {
         self.age.set(known(reading.age_ns));
         self.slewing.set(signed(reading.slewing_ns));
         self.host_offset.set(signed(host.wall.ns.saturating_sub(reading.now_ns)));
-        self.kept(host.kept);
+        self.synchronization(host.synchronization);
     }
 
     /// Takes over how the machine's wall clock is kept.
-    fn kept(&self, kept: Option<Synchronization>) {
+    fn synchronization(&self, synchronization: Option<Synchronization>) {
         let none: [&str; 0] = [];
-        if let Some(kept) = kept {
-            let synchronized = i64::from(kept.synchronized);
-            self.host_max_error.with_label_values(&none).set(known(Some(kept.max_error_ns)));
+        if let Some(synchronization) = synchronization {
+            let synchronized = i64::from(synchronization.synchronized);
+            self.host_max_error
+                .with_label_values(&none)
+                .set(known(Some(synchronization.max_error_ns)));
             self.host_synchronized.with_label_values(&none).set(synchronized);
         } else {
             self.host_max_error.reset();
@@ -232,10 +234,11 @@ mod tests {
                 .map(|name| named(&format!("conclave_clock_host_{name}")))
         };
         assert_eq!(shown(), [0, 0]);
-        let kept = Synchronization { synchronized: false, max_error_ns: 1, estimated_error_ns: 1 };
-        metrics.kept(Some(kept));
+        let synchronization =
+            Synchronization { synchronized: false, max_error_ns: 1, estimated_error_ns: 1 };
+        metrics.synchronization(Some(synchronization));
         assert_eq!(shown(), [1, 1]);
-        metrics.kept(None);
+        metrics.synchronization(None);
         assert_eq!(shown(), [0, 0]);
     }
 }

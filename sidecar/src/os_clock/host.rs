@@ -29,7 +29,7 @@ pub(crate) struct Synchronization {
 pub(crate) struct Host {
     pub(crate) wall: Wall,
     /// How it is kept; nothing if the kernel does not say.
-    pub(crate) kept: Option<Synchronization>,
+    pub(crate) synchronization: Option<Synchronization>,
 }
 
 /// What the wall clock showed.
@@ -43,7 +43,7 @@ pub(crate) struct Wall {
 impl OsClock {
     /// The wall clock at a reading of the raw clock a moment ago.
     pub(crate) fn host_at(self, raw: u64) -> Host {
-        Host { wall: self.wall_at(raw), kept: Synchronization::read() }
+        Host { wall: self.wall_at(raw), synchronization: Synchronization::read() }
     }
 
     fn wall_at(self, raw: u64) -> Wall {
@@ -69,10 +69,10 @@ impl Host {
     /// that may be wrong by, and what the wall clock may be. Nothing if one of them is not known, or no daemon keeps the
     /// wall clock.
     pub(crate) fn utc_bound_ns(self, reading: &Reading) -> Option<u128> {
-        let kept = self.kept.filter(|kept| kept.synchronized)?;
+        let synchronization = self.synchronization.filter(|one| one.synchronized)?;
         let offset_ns = self.offset_ns(reading)?.unsigned_abs();
         let error_ns = self.error_ns(reading)?;
-        Some(offset_ns + u128::from(error_ns) + u128::from(kept.max_error_ns))
+        Some(offset_ns + u128::from(error_ns) + u128::from(synchronization.max_error_ns))
     }
 
     /// The wall clock less the reading; nothing before group time is known.
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_microseconds_and_says_if_no_daemon_keeps_the_clock() {
-        let kept = Synchronization::of(0x2001, 1_500, 12);
+        let synchronization = Synchronization::of(0x2001, 1_500, 12);
         let expected = Synchronization {
             synchronized: true,
             max_error_ns: 1_500_000,
             estimated_error_ns: 12_000,
         };
-        assert_eq!(kept, expected);
+        assert_eq!(synchronization, expected);
         let lost = Synchronization::of(0x2041, 16_000_000, 16_000_000);
         assert!(!lost.synchronized && lost.max_error_ns == 16_000_000_000, "{lost:?}");
         assert_eq!(Synchronization::of(0, -1, i64::MAX).max_error_ns, 0);
@@ -171,22 +171,23 @@ mod tests {
             age_ns: None,
             slewing_ns: 0,
         };
-        let kept =
+        let synchronization =
             Synchronization { synchronized: true, max_error_ns: 5_000, estimated_error_ns: 1 };
-        let host = |ns, kept| Host { wall: Wall { ns, error_ns: 7 }, kept };
+        let host = |ns, synchronization| Host { wall: Wall { ns, error_ns: 7 }, synchronization };
         for ns in [1_000_000 - 40_000, 1_000_000 + 40_000] {
-            let host = host(ns, Some(kept));
+            let host = host(ns, Some(synchronization));
             assert_eq!(host.offset_ns(&reading(Some(300))), Some(i128::from(ns) - 1_000_000));
             assert_eq!(host.error_ns(&reading(Some(300))), Some(307));
             assert_eq!(host.utc_bound_ns(&reading(Some(300))), Some(40_000 + 307 + 5_000));
         }
         // Without group time, a daemon, or a word of the kernel, nothing follows.
-        assert_eq!(host(0, Some(kept)).utc_bound_ns(&reading(None)), None);
-        assert_eq!(host(0, Some(kept)).offset_ns(&reading(None)), None);
-        let lost = Synchronization { synchronized: false, ..kept };
+        assert_eq!(host(0, Some(synchronization)).utc_bound_ns(&reading(None)), None);
+        assert_eq!(host(0, Some(synchronization)).offset_ns(&reading(None)), None);
+        let lost = Synchronization { synchronized: false, ..synchronization };
         assert_eq!(host(0, Some(lost)).utc_bound_ns(&reading(Some(300))), None);
         assert_eq!(host(0, None).utc_bound_ns(&reading(Some(300))), None);
-        let far = host(i64::MIN, Some(Synchronization { max_error_ns: u64::MAX, ..kept }));
+        let far =
+            host(i64::MIN, Some(Synchronization { max_error_ns: u64::MAX, ..synchronization }));
         let bound = far.utc_bound_ns(&Reading { now_ns: i64::MAX, ..reading(Some(u64::MAX)) });
         assert_eq!(bound, Some(3 * u128::from(u64::MAX)));
     }

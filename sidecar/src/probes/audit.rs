@@ -46,8 +46,8 @@ pub(super) struct Auditor<'a> {
     pub(super) past: &'a Past,
 }
 
-/// For how long a map is kept after another has come: reports wait half a second, and are on their way for less.
-const KEPT: Duration = Duration::from_secs(2);
+/// For how long a map is remembered after another has come: reports wait half a second, and are on their way for less.
+const REMEMBERED: Duration = Duration::from_secs(2);
 
 /// No more than that many are kept.
 const MAPS: usize = 64;
@@ -62,7 +62,7 @@ impl Past {
         if self.0.back().is_none_or(|(_, last)| last != map) {
             self.0.push_back((now, *map));
         }
-        let is_over = |next: &(LocalTime, ClockMap)| now - next.0 > KEPT;
+        let is_over = |next: &(LocalTime, ClockMap)| now - next.0 > REMEMBERED;
         while self.0.len() > MAPS || self.0.get(1).is_some_and(is_over) {
             self.0.pop_front();
         }

@@ -87,14 +87,15 @@ impl Reporter {
         let host = self.clock.host_at(raw.0);
         let reading = map.map(|map| map.reading(raw.0));
         let sure = reading.filter(|reading| reading.state != State::Disrupted);
-        let kept = host.kept.filter(|kept| kept.synchronized);
+        let synchronization = host.synchronization.filter(|one| one.synchronized);
         Report {
             domain: self.domain,
             raw,
             time_ns: reading.map_or(0, |reading| reading.now_ns),
             bound_ns: sure.and_then(|reading| reading.error_ns),
             wall_ns: host.wall.ns,
-            wall_error_ns: kept.map(|kept| kept.max_error_ns.saturating_add(host.wall.error_ns)),
+            wall_error_ns: synchronization
+                .map(|one| one.max_error_ns.saturating_add(host.wall.error_ns)),
         }
     }
 

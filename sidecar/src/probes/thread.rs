@@ -221,7 +221,7 @@ impl Running {
         let to = probed.peer.incarnation;
         let Some(key) = self.thread.keys.ours(to).filter(|_| !self.thread.cuts.is_from(to.pod))
         else {
-            return probed.unheard.says_nothing(now);
+            return probed.unheard.sends_nothing(now);
         };
         let Some(address) = probed.address(&self.socket, now) else { return };
         self.number += 1;

@@ -27,7 +27,7 @@ impl Unheard {
     }
 
     /// There is nothing to acknowledge: no beacon is sent for want of a key.
-    pub(super) fn says_nothing(&mut self, now: Instant) {
+    pub(super) fn sends_nothing(&mut self, now: Instant) {
         self.since = now;
     }
 
@@ -64,7 +64,7 @@ mod tests {
         let mut unheard = Unheard::new(begin);
         for after in 0..100 {
             let now = begin + Duration::from_secs(after);
-            unheard.says_nothing(now);
+            unheard.sends_nothing(now);
             assert!(!unheard.is_over(now));
         }
     }

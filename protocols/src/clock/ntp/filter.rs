@@ -76,7 +76,7 @@ impl Filter {
             at: stamps.received,
             estimate,
         });
-        self.samples.truncate(KEPT);
+        self.samples.truncate(SAMPLES);
     }
 
     /// Group time as the latest exchange has it.
@@ -183,7 +183,7 @@ impl Sample {
 
 const STAGES: usize = 8;
 /// By so many exchanges the rate is measured.
-const KEPT: usize = 32;
+const SAMPLES: usize = 32;
 /// Φ, the frequency tolerance: 15 ppm.
 pub(super) const PHI_PPB: u64 = 15_000;
 /// What is unknown of a server that has not replied: 16 s.

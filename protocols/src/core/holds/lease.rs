@@ -209,7 +209,7 @@ impl Holds {
         if held.kept {
             // Nobody made use of it.
             self.note_own(&name);
-            return self.notice(Notice::KeptNoMore(name));
+            return self.notice(Notice::KeptLapsed(name));
         }
         let (claimed, known) = (held.claim.take().is_some(), lost.bond != Bond::Orphan);
         if known {

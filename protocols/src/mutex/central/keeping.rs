@@ -27,7 +27,7 @@ impl Central {
         match self.state {
             State::InSection if number == self.latest => {
                 self.wanted = true;
-                self.say(Message::InUse(number), out);
+                self.send(Message::InUse(number), out);
             }
             State::Keeping if number == self.latest => self.exit(out),
             State::Idle | State::Waiting | State::InSection | State::Keeping => {}

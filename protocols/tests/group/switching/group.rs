@@ -192,7 +192,7 @@ impl Group {
             living.iter().map(|index| info(*index, self.world.incarnation(*index))).collect();
         for index in living {
             if self.arbiter(index) == Some(Arbiter::None) {
-                self.command(index, Command::Peers(infos.clone()));
+                self.command(index, Command::Discovered(infos.clone()));
             }
         }
     }

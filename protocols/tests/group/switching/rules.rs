@@ -64,7 +64,7 @@ fn a_closed_group_that_a_backup_brought_back_is_no_ground_to_begin_on() {
 }
 
 #[test]
-fn until_discovery_has_spoken_the_members_of_the_last_view_elect() {
+fn until_discovery_has_answered_the_members_of_the_last_view_elect() {
     let mut bench = bare(3);
     bench.stop(0);
     bench.wait(SECOND * 5);
@@ -90,16 +90,16 @@ fn a_member_that_promised_enters_no_view_without_an_arbiter_of_somebody_else() {
     let epoch = Epoch(bench.record().epoch.0 + 50);
     let announced = heartbeat(&bench, 3, epoch, policy(2, Arbiter::None));
     for member in [0, 1] {
-        bench.say(stranger, member, announced.clone());
+        bench.deliver(stranger, member, announced.clone());
         assert_eq!(bench.members[member].arbiter(), Arbiter::Quorum);
     }
     bench.cut_off(1);
     bench.wait(SECOND);
-    bench.say(stranger, 1, announced);
+    bench.deliver(stranger, 1, announced);
     assert_eq!(bench.members[1].arbiter(), Arbiter::None, "nobody holds its promise any more");
     // A policy that is not newer changes nothing.
     let older = heartbeat(&bench, 0, Epoch(epoch.0 + 1), policy(2, Arbiter::Quorum));
-    bench.say(info(0, 7).incarnation, 1, older);
+    bench.deliver(info(0, 7).incarnation, 1, older);
     assert_eq!(bench.members[1].arbiter(), Arbiter::None);
 }
 
@@ -111,7 +111,7 @@ fn what_was_left_with_the_arbiter_stays_refused() {
     bench.wait(SECOND * 3);
     let leader = info(0, 7).incarnation;
     for (epoch, arbiter) in [(left, Arbiter::None), (Epoch(left.0 + 100), Arbiter::Quorum)] {
-        bench.say(leader, 1, heartbeat(&bench, 0, epoch, policy(3, Arbiter::Quorum)));
+        bench.deliver(leader, 1, heartbeat(&bench, 0, epoch, policy(3, Arbiter::Quorum)));
         assert_eq!(bench.members[1].arbiter(), arbiter);
     }
 }
@@ -121,7 +121,7 @@ fn no_process_leads_two_views_of_one_number() {
     let mut bench = bare(3);
     let led = bench.members[0].record().expect("it leads").epoch;
     let other = heartbeat(&bench, 3, Epoch(2), policy(2, Arbiter::None));
-    bench.say(info(3, 7).incarnation, 0, other);
+    bench.deliver(info(3, 7).incarnation, 0, other);
     assert_eq!(bench.members[0].record().map(|record| record.epoch), Some(Epoch(2)));
     bench.stop(1);
     bench.stop(2);
@@ -138,7 +138,7 @@ fn a_follower_whose_leader_is_slow_to_hear_of_an_arbiter_finds_it_in_the_registe
         bench.start();
     }
     for member in 0..3 {
-        bench.command(member, Command::Peers((0..3).map(|index| info(index, 7)).collect()));
+        bench.command(member, Command::Discovered((0..3).map(|index| info(index, 7)).collect()));
     }
     bench.wait(SECOND * 3);
     let present = bench.members[1].record().expect("it is in a view").clone();
@@ -155,7 +155,7 @@ fn a_member_that_was_in_no_view_goes_by_its_policy() {
     bench.lost = Some("read");
     bench.start();
     bench.command(0, Command::Policy(Box::new(policy(2, Arbiter::None))));
-    bench.command(0, Command::Peers(Vec::new()));
+    bench.command(0, Command::Discovered(Vec::new()));
     bench.wait(SECOND * 3);
     assert_eq!(bench.members[0].arbiter(), Arbiter::None);
     assert_eq!(bench.leader(), Some(0));
@@ -174,7 +174,7 @@ fn a_member_that_has_no_arbiter_seals_nothing_and_asks_the_register() {
     bench.cut_off(1);
     bench.wait(SECOND / 2);
     bench.forget();
-    bench.say(info(2, 7).incarnation, 1, PeerMessage::SealRequest { base: epoch });
+    bench.deliver(info(2, 7).incarnation, 1, PeerMessage::SealRequest { base: epoch });
     assert!(bench.sent(1, 2, "seal").is_empty() && bench.sent(1, 2, "seal_refused").is_empty());
     assert_eq!(bench.calls(1, "read"), 1);
 }
@@ -217,7 +217,7 @@ fn whatever_was_sent_without_an_arbiter_counts_for_nothing_with_one() {
         for (from, to, message) in messages {
             let to = (1..3).find(|member| bench.node(*member) == to);
             if let (Node::Member(from), Some(to), Message::Peer(message)) = (from, to, message) {
-                bench.say(from, to, message);
+                bench.deliver(from, to, message);
             }
         }
         assert!(

@@ -18,8 +18,8 @@ fn args(port: u16, more: &[&str]) -> SidecarArgs {
     let uid = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
     let pod = ["--pod-name", "shop-0", "--pod-namespace", "shop", "--pod-uid", uid];
     let rest = ["--pod-ips", "10.1.2.3", "--group", "orders", "--base-port", &port];
-    let words = ["sidecar"].into_iter().chain(pod).chain(rest).chain(more.iter().copied());
-    Line::parse_from(words).args
+    let arguments = ["sidecar"].into_iter().chain(pod).chain(rest).chain(more.iter().copied());
+    Line::parse_from(arguments).args
 }
 
 fn text(path: &Path) -> &str {

@@ -136,7 +136,7 @@ pub(super) enum Shows {
 
 /// The one timer of a pod: the next of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct Bell;
+pub(super) struct Due;
 
 /// What travels between them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -313,7 +313,7 @@ impl Pod {
             Call::Policy(policy) => {
                 self.handle(now, Arrival::Command(Command::Policy(policy)));
             }
-            Call::Found(pods) => self.handle(now, Arrival::Command(Command::Peers(pods))),
+            Call::Found(pods) => self.handle(now, Arrival::Command(Command::Discovered(pods))),
             Call::Relations(relations) => self.handle(now, Arrival::Relations(relations)),
             Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
@@ -345,7 +345,7 @@ impl Pod {
         }
     }
 
-    /// Shows applications what has changed, as polls and streams do, and sets the bell.
+    /// Shows applications what has changed, as polls and streams do, and sets the timer.
     fn after(&mut self, now: LocalTime, out: &mut Out) {
         let mut ended = Vec::new();
         for (number, (claim, shown)) in &mut self.open {
@@ -367,8 +367,8 @@ impl Pod {
             out.tell(Seen::Left);
         }
         match self.node.next_due() {
-            Some(at) => out.arm(Bell, now.until(at)),
-            None => out.disarm(Bell),
+            Some(at) => out.arm(Due, now.until(at)),
+            None => out.disarm(Due),
         }
     }
 }
@@ -391,7 +391,7 @@ impl Protocol for Place {
     type Peer = Node;
     type Command = Call;
     type Message = Parcel;
-    type Timer = Bell;
+    type Timer = Due;
     type Event = Seen;
 
     fn start(&mut self, now: LocalTime, out: &mut Out) {
@@ -418,7 +418,7 @@ impl Protocol for Place {
                         pod.handle(now, Arrival::Register(answer));
                     }
                     Input::Message { .. } => unreachable!("the register has no payloads"),
-                    Input::Timer(Bell) => pod.handle(now, Arrival::Nothing),
+                    Input::Timer(Due) => pod.handle(now, Arrival::Nothing),
                 }
                 pod.after(now, out);
             }

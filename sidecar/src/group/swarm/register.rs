@@ -13,15 +13,15 @@ pub(super) struct Register {
     memory: MemoryRegister,
     random: Random,
     pub(super) unsure: u64,
-    /// How often it was.
-    pub(super) unsaid: u64,
+    /// How often it did not answer.
+    pub(super) unanswered: u64,
     log: Log,
 }
 
 impl Register {
     pub(super) fn new(seed: u64, log: Log) -> Self {
         let (memory, random) = (MemoryRegister::default(), Random::new(seed));
-        Self { memory, random, unsure: 0, unsaid: 0, log }
+        Self { memory, random, unsure: 0, unanswered: 0, log }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -38,7 +38,7 @@ impl Register {
 
     pub(super) fn answer(&mut self, from: Node, call: &register::Message, out: &mut Out) {
         if self.unsure > 0 && self.random.once_in(self.unsure) {
-            self.unsaid += 1;
+            self.unanswered += 1;
             if self.random.once_in(2) {
                 self.answer_for_sure(from, call);
             }

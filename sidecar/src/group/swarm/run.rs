@@ -85,7 +85,8 @@ impl Run {
         let caching = if cached { Caching::Enabled } else { Caching::Disabled };
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
         let superpeers = SuperpeersPolicy { share_percent: 50 };
-        let policy = Policy { timing, locks, superpeers, clock: kept(seed), ..Policy::default() };
+        let policy =
+            Policy { timing, locks, superpeers, clock: clock_policy(seed), ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
@@ -196,10 +197,10 @@ impl Run {
             }
             Fault::RegisterUnsure => {
                 let unsure = 1 + self.world.sim.random().up_to(4);
-                let before = self.world.register().unsaid;
+                let before = self.world.register().unanswered;
                 self.world.sim.command(Node::Register, Call::Unsure(unsure));
                 self.live(timing.api_outage / 4);
-                if self.world.register().unsaid > before {
+                if self.world.register().unanswered > before {
                     self.world.count("register unsure");
                 }
             }
@@ -216,7 +217,7 @@ impl Run {
     fn keep_otherwise(&mut self) {
         self.world.count("clocks");
         let draw = self.world.sim.random().draw();
-        self.world.policy.clock = kept(draw);
+        self.world.policy.clock = clock_policy(draw);
         self.change_policy();
     }
 
@@ -360,7 +361,7 @@ fn switches(seed: u64) -> bool {
 }
 
 /// One of the ways to keep clocks.
-fn kept(seed: u64) -> ClockPolicy {
+fn clock_policy(seed: u64) -> ClockPolicy {
     let place = |number: u64| usize::try_from(number % 3).expect("small");
     let (algorithm, averaging) =
         (ClockAlgorithm::ALL[place(seed)], Averaging::ALL[place(seed / 3)]);

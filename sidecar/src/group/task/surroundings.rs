@@ -12,7 +12,7 @@ use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{Incarnation, LocalTime, MemberId, Protocol, register};
 use tracing::{debug, info, warn};
 
-use super::{Process, Sent, Spoken};
+use super::{Process, Sent, SentMessage};
 use crate::group::LastElection;
 use crate::group::believers::Notified;
 use crate::group::costs::lock_costs;
@@ -57,7 +57,7 @@ impl Surroundings for Process<'_> {
             let (protocol, name) = payload.names();
             let lock = payload.lock().cloned();
             // The page may miss something.
-            let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
+            let _ = sent.try_send(Sent::Message(SentMessage { to, protocol, name, lock }));
         }
         if let Payload::Member(message) = &payload
             && let Some(about) = message.of_election()
@@ -161,7 +161,7 @@ impl Process<'_> {
         for info in &record.members {
             self.links.meet(info);
         }
-        let is_found = |peer| self.peers.iter().any(|info| info.incarnation == peer);
+        let is_found = |peer| self.discovered.iter().any(|info| info.incarnation == peer);
         self.links.keep_only(|peer| record.rank(*peer).is_some() || is_found(*peer));
         info!(
             epoch = record.epoch.0,

@@ -232,8 +232,8 @@ fn the_documents_name_only_fields_that_there_are() {
     let texts = files.map(read);
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     for text in &texts {
-        for word in text.split(|c| !is_part(c)).filter(|word| word.starts_with("safe_")) {
-            assert!(fields.contains_key(word), "{word} is no field");
+        for part in text.split(|c| !is_part(c)).filter(|part| part.starts_with("safe_")) {
+            assert!(fields.contains_key(part), "{part} is no field");
         }
     }
     for field in fields.keys() {

@@ -52,9 +52,9 @@ fn problems_are_declared_with_the_media_type_and_the_status_that_they_have() {
                 for kind in &kinds {
                     assert_eq!(kind.row().status.as_str(), status, "{method} {path} {kind:?}");
                 }
-                let says_when = response["headers"].get("Retry-After").is_some();
+                let states_when = response["headers"].get("Retry-After").is_some();
                 let may_help = kinds.iter().any(|kind| kind.row().retryable);
-                assert_eq!(says_when, may_help, "{method} {path} {status}");
+                assert_eq!(states_when, may_help, "{method} {path} {status}");
             }
         }
         let any = declared(method, &path, "599");

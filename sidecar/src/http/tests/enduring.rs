@@ -35,10 +35,10 @@ async fn whole(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Says this over and over, until the other side has had enough.
-async fn say(stream: &mut TcpStream, text: &str, pause: Duration) {
+/// Sends this over and over, until the other side has had enough.
+async fn send_repeatedly(stream: &mut TcpStream, text: &str, pause: Duration) {
     let (mut reader, mut writer) = stream.split();
-    let saying = async {
+    let sending = async {
         while writer.write_all(text.as_bytes()).await.is_ok() {
             tokio::time::sleep(pause).await;
         }
@@ -49,7 +49,7 @@ async fn say(stream: &mut TcpStream, text: &str, pause: Duration) {
     };
     soon(async {
         tokio::select! {
-            () = saying => {}
+            () = sending => {}
             () = listening => {}
         }
     })
@@ -62,7 +62,7 @@ async fn a_head_that_comes_in_drops_ends_the_connection() {
     double.limits.head_time = SHORT;
     let (mut stream, _shutdown) = connect(&double).await;
     stream.write_all(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nx: ").await.unwrap();
-    say(&mut stream, "x", Duration::from_millis(10)).await;
+    send_repeatedly(&mut stream, "x", Duration::from_millis(10)).await;
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_head_without_an_end_is_not_read_to_it() {
         for more in ["x".repeat(1024), "x: 1\r\n".repeat(100), "\0".repeat(1024)] {
             let (mut stream, _shutdown) = connect(&Double::new()).await;
             stream.write_all(beginning.as_bytes()).await.unwrap();
-            say(&mut stream, &more, Duration::ZERO).await;
+            send_repeatedly(&mut stream, &more, Duration::ZERO).await;
         }
     }
 }
@@ -147,7 +147,7 @@ async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
     let (mut stream, _shutdown) = connect(&double).await;
     send(&mut stream, "GET /v1/status", "Transfer-Encoding: chunked\r\n").await;
     assert_eq!(status(&mut stream).await, "HTTP/1.1 200 OK");
-    say(&mut stream, "400\r\n", Duration::ZERO).await;
+    send_repeatedly(&mut stream, "400\r\n", Duration::ZERO).await;
 }
 
 #[tokio::test]

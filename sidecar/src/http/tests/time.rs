@@ -168,11 +168,15 @@ async fn the_wall_clock_of_the_machine_is_shown_beside_the_group_time() {
         let (bound, error) = (&time["error_bound_ns"], &time["host"]["error_ns"]);
         assert!(bound.as_u64() <= error.as_u64() && error.is_u64(), "{time}");
         assert_eq!(time["reference"], "group");
-        let kept = double.group.os_clock().host_at(0).kept;
-        let synchronized = kept.map(|kept| kept.synchronized);
-        assert_eq!(time["host"]["synchronized"], json!(synchronized), "{kept:?}");
-        assert_eq!(time["host"]["max_error_ns"].is_u64(), kept.is_some(), "{time}");
-        assert_eq!(time["host"]["estimated_error_ns"].is_u64(), kept.is_some(), "{time}");
+        let synchronization = double.group.os_clock().host_at(0).synchronization;
+        let synchronized = synchronization.map(|one| one.synchronized);
+        assert_eq!(time["host"]["synchronized"], json!(synchronized), "{synchronization:?}");
+        assert_eq!(time["host"]["max_error_ns"].is_u64(), synchronization.is_some(), "{time}");
+        assert_eq!(
+            time["host"]["estimated_error_ns"].is_u64(),
+            synchronization.is_some(),
+            "{time}"
+        );
         assert_eq!(time["utc"]["bound_ns"].is_string(), synchronized == Some(true), "{time}");
     }
 }
@@ -201,7 +205,7 @@ async fn the_clock_is_scraped() {
     let text = double.metrics.scrape(&double.group);
     assert!(text.contains("conclave_clock_synchronized{group=\"orders\"} 1\n"), "{text}");
     assert!(text.contains("conclave_clock_error_bound_seconds{group=\"orders\"} 0.00"), "{text}");
-    let host = double.group.os_clock().host_at(0).kept;
+    let host = double.group.os_clock().host_at(0).synchronization;
     for name in ["host_synchronized", "host_max_error_seconds"] {
         let is_there = text.contains(&format!("\nconclave_clock_{name}{{group=\"orders\"}} "));
         assert_eq!(is_there, host.is_some(), "{name}: {text}");

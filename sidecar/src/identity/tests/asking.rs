@@ -83,8 +83,8 @@ async fn nobody_else_is_given_the_token() {
     let unbelieved = asker(Some(server.status(&[&other])));
     unbelieved.counts("unreachable").await;
 
-    let says = Answer::Certify(Arc::clone(&authority), id(1, 2));
-    let misnamed = Server::start(&authority, "other.conclave.dev", says).await;
+    let answer = Answer::Certify(Arc::clone(&authority), id(1, 2));
+    let misnamed = Server::start(&authority, "other.conclave.dev", answer).await;
     let asker = asker(Some(misnamed.status(&[&authority])));
     asker.counts("unreachable").await;
     assert!(server.asked().is_empty() && misnamed.asked().is_empty());
@@ -95,7 +95,10 @@ async fn nobody_else_is_given_the_token() {
 async fn a_refusal_is_shown_and_asked_again_with_the_token_of_then() {
     let authority = Arc::new(authority());
     let server = start(&authority).await;
-    server.says(Answer::Say(403, r#"{"title": "Forbidden", "detail": "not\nyours"}"#.to_owned()));
+    server.set_answer(Answer::Send(
+        403,
+        r#"{"title": "Forbidden", "detail": "not\nyours"}"#.to_owned(),
+    ));
     let mut asker = asker(Some(server.status(&[&authority])));
     asker.counts("refused").await;
     until("it is shown", || {
@@ -103,7 +106,7 @@ async fn a_refusal_is_shown_and_asked_again_with_the_token_of_then() {
     })
     .await;
     std::fs::write(asker.token.path(), "second").expect("written");
-    server.says(Answer::Certify(authority, id(1, 2)));
+    server.set_answer(Answer::Certify(authority, id(1, 2)));
     asker.gets_one().await;
     let last = server.asked().pop().map(|(token, _)| token);
     assert_eq!(last.as_deref(), Some("Bearer second"));
@@ -117,12 +120,12 @@ async fn what_is_no_certificate_of_this_member_is_not_taken() {
         (Answer::Certify(Arc::clone(&authority), id(1, 3)), "unusable"),
         (Answer::Certify(Arc::clone(&authority), id(2, 2)), "unusable"),
         (Answer::Certify(Arc::new(super::authority()), id(1, 2)), "unusable"),
-        (Answer::Say(200, "{}".to_owned()), "unusable"),
-        (Answer::Say(200, r#"{"certificate": "none"}"#.to_owned()), "unusable"),
-        (Answer::Say(200, "x".repeat(100_000)), "unreachable"),
-        (Answer::Say(503, String::new()), "refused"),
+        (Answer::Send(200, "{}".to_owned()), "unusable"),
+        (Answer::Send(200, r#"{"certificate": "none"}"#.to_owned()), "unusable"),
+        (Answer::Send(200, "x".repeat(100_000)), "unreachable"),
+        (Answer::Send(503, String::new()), "refused"),
     ] {
-        server.says(answer);
+        server.set_answer(answer);
         let asker = asker(Some(server.status(&[&authority])));
         asker.counts(result).await;
         assert!(asker.held.borrow().is_none());
@@ -161,7 +164,7 @@ async fn a_certificate_is_renewed_again_and_again() {
     let brief = |params: &mut CertificateParams| {
         params.not_after = (std::time::SystemTime::now() + Duration::from_secs(4)).into();
     };
-    server.says(Answer::Brief(Arc::clone(&authority), id(1, 2), brief));
+    server.set_answer(Answer::Brief(Arc::clone(&authority), id(1, 2), brief));
     let mut asker = asker(Some(server.status(&[&authority])));
     let first = asker.gets_one().await;
     until("renewed", || asker.count("success") > 2).await;

@@ -33,7 +33,7 @@ pub(super) enum Answer {
     /// A certificate of this member that is changed.
     Brief(Arc<LocalAuthority>, PeerId, fn(&mut CertificateParams)),
     /// Something else.
-    Say(u16, String),
+    Send(u16, String),
 }
 
 /// The authority's server, and what it was asked.
@@ -46,7 +46,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a server whose own certificate has this name.
-    pub(super) async fn start(authority: &LocalAuthority, name: &str, says: Answer) -> Self {
+    pub(super) async fn start(authority: &LocalAuthority, name: &str, answer: Answer) -> Self {
         let (key, certificate) = certified(authority, &id(0, 0), |params| {
             params.subject_alt_names = vec![SanType::DnsName(name.try_into().expect("ASCII"))];
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -61,7 +61,7 @@ impl Server {
             .expect("a certificate");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let server = Self { address, sent: Arc::new(Mutex::new(says)), asked: Arc::default() };
+        let server = Self { address, sent: Arc::new(Mutex::new(answer)), asked: Arc::default() };
         tokio::spawn(server.clone().serve(listener, Arc::new(config).into()));
         server
     }
@@ -90,13 +90,13 @@ impl Server {
             Answer::Brief(authority, id, change) => {
                 (200, certify(&authority, &id, change, &request))
             }
-            Answer::Say(status, text) => (status, text),
+            Answer::Send(status, text) => (status, text),
         };
         let answer = Response::builder().status(status).body(Full::from(text));
         Ok(answer.expect("an answer"))
     }
 
-    pub(super) fn says(&self, answer: Answer) {
+    pub(super) fn set_answer(&self, answer: Answer) {
         *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 

@@ -3,7 +3,7 @@
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::stranger::{Stranger, says_on};
+use super::stranger::{Stranger, sends_on};
 use super::*;
 use crate::identity::tests::{PATIENCE, certified};
 use crate::links::crowd::FROM_ONE;
@@ -32,7 +32,7 @@ async fn a_peer_that_says_nothing_keeps_nobody_else_out() {
     let elsewhere = TcpSocket::new_v4().expect("a socket");
     elsewhere.bind(([127, 0, 0, 2], 0).into()).expect("an address of this machine");
     let stream = elsewhere.connect(me.address()).await.expect("it listens");
-    let notified = says_on(&member.connector(), stream, hello(&me, from)).await;
+    let notified = sends_on(&member.connector(), stream, hello(&me, from)).await;
     assert!(matches!(notified, Some((Frame::Welcome { .. }, _))));
 
     drop(silent);

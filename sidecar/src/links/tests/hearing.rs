@@ -52,12 +52,12 @@ async fn a_link_on_which_nothing_comes_ends() {
 async fn a_peer_that_reads_nothing_is_heard_no_more() {
     let (_me, mut frames) = admitted(64).await;
     let mut number = 0;
-    let says = async {
+    let sends = async {
         while frames.send(data(number + 1)).await.is_ok() {
             number += 1;
         }
     };
-    assert!(timeout(IDLE, says).await.is_ok(), "it still listens");
+    assert!(timeout(IDLE, sends).await.is_ok(), "it still listens");
 }
 
 #[tokio::test]

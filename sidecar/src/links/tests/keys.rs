@@ -28,8 +28,8 @@ async fn both_ends_of_a_link_have_its_key_and_nobody_else_has() {
         all.push(process(pod, Some(of_pod(pod, &authority, &[&authority]))).await);
     }
     let [mut one, mut two, mut three] = <[Process; 3]>::try_from(all).ok().expect("three");
-    one.says(&two.info);
-    three.says(&two.info);
+    one.sends(&two.info);
+    three.sends(&two.info);
     let mut heard = [two.hears().await, two.hears().await];
     heard.sort();
     assert_eq!(heard, [one.info.incarnation, three.info.incarnation]);
@@ -53,7 +53,7 @@ async fn a_greeting_is_enough_for_a_key_and_says_nothing() {
     until("a key", || one.links.has_key(to)).await;
     assert_eq!(believes(&two, &one.local.keys, &one, 1), Ok(()));
     // What is sent afterwards goes the same way.
-    one.says(&two.info);
+    one.sends(&two.info);
     assert_eq!(two.hears().await, one.info.incarnation);
     assert_eq!(one.local.metrics.peers.connections.get(), 1);
 }
@@ -64,7 +64,7 @@ async fn a_key_that_was_forgotten_is_made_anew_and_no_message_is_lost() {
     let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
     let to = two.info.incarnation;
-    one.says(&two.info);
+    one.sends(&two.info);
     two.hears().await;
     let keys = Keyring::default();
     let until_later = std::time::Instant::now() + Duration::from_hours(1);
@@ -72,13 +72,13 @@ async fn a_key_that_was_forgotten_is_made_anew_and_no_message_is_lost() {
     for number in 1..=3 {
         one.local.keys.forget(to);
         one.links.greet(to);
-        one.says(&two.info);
+        one.sends(&two.info);
         until("another key", || one.links.has_key(to)).await;
         assert_eq!(believes(&two, &one.local.keys, &one, number), Ok(()));
         assert_eq!(two.hears().await, one.info.incarnation);
         // With a key, a link is left as it is.
         one.links.greet(to);
-        one.says(&two.info);
+        one.sends(&two.info);
         assert_eq!(two.hears().await, one.info.incarnation);
     }
     assert_eq!(believes(&two, &keys, &one, 4), Err(Disbelief::Forged), "the first");

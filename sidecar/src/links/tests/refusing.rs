@@ -8,7 +8,7 @@ use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::stranger::{Stranger, calls, notified, says};
+use super::stranger::{Stranger, calls, notified, sends};
 use super::*;
 use crate::identity::tests::certified;
 use crate::wire::{Frame, Introduction, Rejection};
@@ -117,7 +117,7 @@ async fn nothing_is_sent_to_anybody_with_a_bad_certificate() {
     for Case { name, shown, outbound, .. } in cases(&authority) {
         let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
         let (address, mut tells) = Stranger::new(shown).listens().await;
-        me.says(&info(CLAIMED, address));
+        me.sends(&info(CLAIMED, address));
         if let Some(reason) = outbound {
             until(name, || me.failures(reason) > 1).await;
             while let Ok(notified) = tells.try_recv() {
@@ -157,7 +157,7 @@ async fn nobody_is_introduced_as_another_pod() {
         let from = info(pod, me.address());
         let introduction = Introduction { group: GROUP, from: from.clone(), to: PodUid(1) };
         let first = Frame::Introduce(Box::new(introduction));
-        let notified = says(&connector, &me, first).await.map(|(frame, _)| frame);
+        let notified = sends(&connector, &me, first).await.map(|(frame, _)| frame);
         assert_eq!(matches!(notified, Some(Frame::Introduced(_))), is_believed, "{notified:?}");
         assert_eq!(me.introductions.try_recv().ok(), is_believed.then_some(from));
     }
@@ -200,7 +200,7 @@ async fn a_peer_without_tls_gets_no_answer() {
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
     });
-    me.says(&info(CLAIMED, address));
+    me.sends(&info(CLAIMED, address));
     until("counted", || me.failures("plain-text") > 1).await;
 }
 
@@ -210,7 +210,7 @@ async fn an_address_that_another_pod_has_now_ends_no_link() {
     let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut other = process(8, Some(of_pod(8, &authority, &[&authority]))).await;
     let gone = info(CLAIMED, other.address());
-    me.says(&gone);
+    me.sends(&gone);
     until("refused", || me.failures("pod") > 1).await;
     assert!(!me.links.is_open(gone.incarnation), "it is connected to nobody");
     let link = &me.links.open[&gone.incarnation];

@@ -12,7 +12,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsStream;
 use tokio_util::codec::Framed;
 
-use super::stranger::{Stranger, hears, says};
+use super::stranger::{Stranger, hears, sends};
 use super::*;
 use crate::group::sample;
 use crate::identity::tests::{PATIENCE, bundle_of, certified};
@@ -77,14 +77,14 @@ impl Zones {
         self.silent.push(silent);
     }
 
-    /// Says something to the listener, and waits until it is heard.
+    /// Sends something to the listener, and waits until it is heard.
     async fn speaks(&mut self, from: usize) {
-        self.says(from, LISTENER);
+        self.sends(from, LISTENER);
         let heard = self.members[LISTENER].hears().await;
         assert_eq!(heard, self.incarnation(from));
     }
 
-    fn says(&mut self, from: usize, to: usize) {
+    fn sends(&mut self, from: usize, to: usize) {
         let to = self.incarnation(to);
         let leave = Payload::Member(PeerMessage::Leave(Box::default()));
         self.members[from].links.send(to, leave);
@@ -122,7 +122,7 @@ impl Zones {
     async fn asks(&self, gateway: usize, relay: Relay) -> Option<Frame> {
         let pod = self.incarnation(SPEAKER).pod.0;
         let speaker = Stranger::new(certified(&self.authority, &id(GROUP, pod), |_| {}));
-        let answer = says(&speaker.connector(), &self.members[gateway], Frame::Relay(relay)).await;
+        let answer = sends(&speaker.connector(), &self.members[gateway], Frame::Relay(relay)).await;
         answer.map(|(frame, _)| frame)
     }
 }
@@ -170,7 +170,7 @@ async fn a_link_ends_with_the_certificate_of_the_gateway_that_passes_it_on() {
     let credentials: Vec<_> = (0..6).map(brief).collect();
     let mut zones = Zones::of(authority, |member| credentials[member].clone()).await;
     zones.parts(SPEAKER, FAR[0]);
-    zones.says(SPEAKER, FAR[0]);
+    zones.sends(SPEAKER, FAR[0]);
     zones.members[FAR[0]].hears().await;
     assert_eq!(zones.relayed(SPEAKER), 1);
     until("the end", || !zones.is_open(SPEAKER, FAR[0])).await;
@@ -186,7 +186,7 @@ async fn nothing_is_passed_on_for_a_stranger() {
         [(&zones.authority, GROUP + 1, "group"), (&foreign, GROUP, "certificate")]
     {
         let stranger = Stranger::new(certified(authority, &id(group, 3), |_| {}));
-        let answer = says(&stranger.connector(), gateway, relay()).await.map(|(frame, _)| frame);
+        let answer = sends(&stranger.connector(), gateway, relay()).await.map(|(frame, _)| frame);
         assert!(answer.is_none(), "{answer:?}");
         until("counted", || gateway.failures(reason) == 1).await;
     }
@@ -305,15 +305,15 @@ async fn a_relay_ends_with_either_end_and_with_the_gateway() {
         let relay = Frame::Relay(Relay { by: None, to });
         let stranger = Stranger::new(shown).connector();
         let heard = taken(&zones.members[LISTENER].local, &listener);
-        let (answer, stream) = tokio::join!(says(&stranger, gateway, relay), heard);
+        let (answer, stream) = tokio::join!(sends(&stranger, gateway, relay), heard);
         let Some((Frame::Relayed(Ok(())), mut frames)) = answer else { panic!("{ender:?}") };
         let (mut stream, mut frames) = (Some(stream), {
             frames.send(bytes::Bytes::from_static(b"word")).await.expect("sent");
             Some(frames)
         });
-        let mut word = [0; 8];
-        stream.as_mut().expect("it is open").read_exact(&mut word).await.expect("passed on");
-        assert_eq!(&word, b"\0\0\0\x04word", "{ender:?}");
+        let mut passed = [0; 8];
+        stream.as_mut().expect("it is open").read_exact(&mut passed).await.expect("passed on");
+        assert_eq!(&passed, b"\0\0\0\x04word", "{ender:?}");
         assert_eq!(gateway.local.metrics.peers.relays.get(), 1, "{ender:?}");
         match ender {
             Speaker => drop(frames.take()),
@@ -368,7 +368,7 @@ async fn a_gateway_cannot_pose_as_the_other_end() {
             let _ = secure::accept_relayed(&local, alone(gateway).expect("nothing more")).await;
         }
     });
-    zones.says(SPEAKER, LISTENER);
+    zones.sends(SPEAKER, LISTENER);
     until("refused", || zones.members[SPEAKER].failures("pod") > 1).await;
     assert!(!zones.is_open(SPEAKER, LISTENER));
 }

@@ -12,25 +12,25 @@ async fn a_link_goes_on_when_certificates_are_renewed() {
     let (old, new) = (authority(), authority());
     let mut one = process(1, Some(of_pod(1, &old, &[&old]))).await;
     let mut two = process(2, Some(of_pod(2, &old, &[&old]))).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     two.hears().await;
     // First everybody believes both, then some have certificates of the new one already.
     one.held.send_replace(Some(of_pod(1, &old, &[&old, &new])));
     two.held.send_replace(Some(of_pod(2, &new, &[&old, &new])));
-    one.says(&two.info);
+    one.sends(&two.info);
     assert_eq!(two.hears().await, one.info.incarnation);
     assert_eq!(one.local.metrics.peers.connections.get(), 1, "the connection of before");
 
-    two.says(&one.info);
+    two.sends(&one.info);
     assert_eq!(one.hears().await, two.info.incarnation, "a new connection");
     let mut three = process(3, Some(of_pod(3, &new, &[&new]))).await;
-    three.says(&two.info);
+    three.sends(&two.info);
     assert_eq!(two.hears().await, three.info.incarnation);
 
     // A member that still shows the old one is refused by those who do not believe it any more.
-    three.says(&one.info);
+    three.sends(&one.info);
     until("refused", || three.failures("certificate") > 0).await;
-    one.says(&three.info);
+    one.sends(&three.info);
     until("refused", || three.failures("certificate") > 1).await;
     one.held.send_replace(Some(of_pod(1, &new, &[&old, &new])));
     assert_eq!(three.hears().await, one.info.incarnation);
@@ -53,7 +53,7 @@ async fn a_connection_ends_with_the_certificate_of_the_other_end() {
     assert!(hears(&mut frames).await.is_none(), "inbound");
 
     let (address, mut tells) = brief().listens().await;
-    me.says(&info(7, address));
+    me.sends(&info(7, address));
     let first = notified(&mut tells).await;
     assert!(matches!(first, Some(Frame::Hello(_))), "{first:?}");
     until("a key of the link", || me.links.has_key(from)).await;
@@ -74,7 +74,7 @@ async fn a_certificate_that_has_ended_is_not_shown() {
     let mut one = process(1, Some(Arc::clone(&credentials))).await;
     let two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
     until("it ends", || credentials.has_ended()).await;
-    one.says(&two.info);
+    one.sends(&two.info);
     until("it waits", || one.failures("no-certificate") > 0).await;
     assert_eq!(two.failures("certificate"), 0);
 }

@@ -115,21 +115,21 @@ pub(super) async fn calls(
 ) -> Option<(Frame, Frames)> {
     let expected = to.info.incarnation;
     let hello = Hello { versions: wire::VERSIONS, group: GROUP, from, to: expected, session: 1 };
-    says(connector, to, Frame::Hello(hello)).await
+    sends(connector, to, Frame::Hello(hello)).await
 }
 
 /// Connects, sends something, and returns what it is answered.
-pub(super) async fn says(
+pub(super) async fn sends(
     connector: &TlsConnector,
     to: &Process,
     first: Frame,
 ) -> Option<(Frame, Frames)> {
     let stream = TcpStream::connect(to.address()).await.expect("it listens");
-    says_on(connector, stream, first).await
+    sends_on(connector, stream, first).await
 }
 
-/// Says something on a connection that is there already, as [`says`] does.
-pub(super) async fn says_on(
+/// Sends a frame on a connection that is there already, as [`sends`] does.
+pub(super) async fn sends_on(
     connector: &TlsConnector,
     stream: TcpStream,
     first: Frame,

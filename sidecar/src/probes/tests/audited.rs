@@ -151,8 +151,8 @@ fn the_machine_whose_wall_clock_is_off_is_named_and_no_other() {
     let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes);
     for pod in 2..=5 {
         let ahead = if pod == 4 { 90 * SECOND_NS } else { 0 };
-        let word = Report { wall_ns: report.wall_ns + ahead, ..report };
-        reports.try_send((peer(pod).incarnation, word)).expect("room");
+        let stated = Report { wall_ns: report.wall_ns + ahead, ..report };
+        reports.try_send((peer(pod).incarnation, stated)).expect("room");
     }
     figures.take();
     let found = seen.borrow().clone();
@@ -166,7 +166,7 @@ fn the_machine_whose_wall_clock_is_off_is_named_and_no_other() {
 /// One has been silent for some seconds, in which group time ran off all wall clocks by 1.4 ms.
 #[test]
 fn a_machine_that_nothing_was_heard_of_for_a_while_is_not_off_by_what_group_time_has_gained() {
-    let word = |offset_ns| Report {
+    let report = |offset_ns| Report {
         bound_ns: Some(20_000),
         wall_ns: offset_ns,
         wall_error_ns: Some(50_000),
@@ -176,7 +176,7 @@ fn a_machine_that_nothing_was_heard_of_for_a_while_is_not_off_by_what_group_time
     let silent = Duration::from_millis(4_900);
     for (age, is_off) in [(silent, false), (Duration::ZERO, true)] {
         let reports = [(0, 2), (0, 3), (0, 4), (1_400_000, 5)];
-        let reports = reports.map(|(offset_ns, pod)| (owner(pod), word(offset_ns)));
+        let reports = reports.map(|(offset_ns, pod)| (owner(pod), report(offset_ns)));
         let aged = reports.map(|(owner, report)| {
             (owner, if report.wall_ns > 0 { report.aged(age, 100) } else { report })
         });

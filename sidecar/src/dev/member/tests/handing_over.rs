@@ -86,7 +86,7 @@ async fn an_application_that_was_notified_a_moment_ago_or_still_listens_is_waite
         let mut listens = group.believers.stream();
         match how {
             "resigned" => {
-                listens.says(Some(until));
+                listens.states(Some(until));
                 let resigned = group.resign(DEFAULT, None, Duration::from_secs(10));
                 resigned.await.expect("it leads");
             }

@@ -68,7 +68,7 @@ async fn a_member_that_is_a_gateway_by_now_is_reached_as_its_zone_was_before() {
     for one in [SPEAKER, NEAR[0], NEAR[1]] {
         zones.parts(one, LISTENER);
     }
-    zones.says(SPEAKER, FAR[0]);
+    zones.sends(SPEAKER, FAR[0]);
     assert_eq!(zones.members[FAR[0]].hears().await, zones.incarnation(SPEAKER));
     let members = [0, 1, SPEAKER, LISTENER, FAR[1], FAR[0]];
     let infos = members.map(|member| zones.members[member].info.clone());
@@ -81,7 +81,7 @@ async fn a_member_that_is_a_gateway_by_now_is_reached_as_its_zone_was_before() {
     // Gateways of the view too, which it has speak with each other directly.
     zones.parts(NEAR[1], FAR[0]);
     for near in NEAR {
-        zones.says(near, FAR[0]);
+        zones.sends(near, FAR[0]);
         assert_eq!(zones.members[FAR[0]].hears().await, zones.incarnation(near));
         zones.speaks(near).await;
     }

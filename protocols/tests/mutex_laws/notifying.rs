@@ -14,7 +14,7 @@ use conclave_protocols::{Input, LocalTime, MemberId, Named, Outbox, Protocol, Vi
 
 /// One member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Talking<P> {
+pub(crate) struct Notifying<P> {
     me: MemberId,
     pub(crate) lock: P,
     confidant: MemberId,
@@ -57,7 +57,7 @@ enum Content<M> {
 /// How many of each member.
 type Requests = BTreeMap<MemberId, u32>;
 
-impl<P: Clocked> Talking<P> {
+impl<P: Clocked> Notifying<P> {
     pub(crate) fn around(lock: P, clocks: Clocks, me: MemberId, view: View) -> Self {
         let [known, asked] = [Requests::new(), Requests::new()];
         Self { me, lock, confidant: view.successor(me), clocks, known, asked }
@@ -122,7 +122,7 @@ impl Clocked for RicartAgrawala {
     }
 }
 
-impl<P: Clocked> Mutex for Talking<P> {
+impl<P: Clocked> Mutex for Notifying<P> {
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
         Self::around(P::new(me, view, carried), Clocks::Follow, me, view)
     }
@@ -132,7 +132,7 @@ impl<P: Clocked> Mutex for Talking<P> {
     }
 }
 
-impl<P: Clocked> Protocol for Talking<P> {
+impl<P: Clocked> Protocol for Notifying<P> {
     type Peer = MemberId;
     type Command = Command;
     type Message = Message<P::Message>;
@@ -166,7 +166,7 @@ impl<M: Named> Named for Message<M> {
     fn name(&self) -> &'static str {
         match &self.content {
             Content::Lock(message) => message.name(),
-            Content::Traffic => "talk",
+            Content::Traffic => "traffic",
         }
     }
 }
