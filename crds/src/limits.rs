@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use conclave_protocols::detection::Threshold;
+use conclave_protocols::policy::LockAlgorithm;
 use kube::core::Rule;
 
 use crate::period::{Period, PeriodError, well_formed};
@@ -102,11 +103,20 @@ pub(crate) mod must {
          next holder of the Lease does not know that the leader before may still believe";
     pub(crate) const BE_NO_OTHER_LEASES: &str = "must not be that of another election's Lease";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
-    pub(crate) const ASK_EACH_TIME: &str =
-        "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
     pub(crate) const AVERAGE: &str =
         "must not be given with `Cristian` and `NTP`, in which the leader averages nothing";
     pub(crate) const BE_DISTINCT: &str = "may not have two equal patterns in `names`";
+
+    pub(crate) fn ask_each_time() -> String {
+        let names: Vec<_> = super::asking().map(|name| format!("`{name}`")).collect();
+        let names = match names.as_slice() {
+            [others @ .., last] if !others.is_empty() => {
+                format!("{} and {last}", others.join(", "))
+            }
+            few => few.join(""),
+        };
+        format!("must be `Disabled` with {names}, which ask for each entry")
+    }
 }
 
 impl Limits {
@@ -307,14 +317,19 @@ pub(crate) fn is_election_name(name: &str) -> bool {
 /// The rules for one entry of `locks`.
 pub(crate) fn lock_rules() -> Vec<Rule> {
     let star = "self.names.all(n, n.matches('^[^*]*[*]?$'))";
-    let cached =
-        "self.caching == 'Disabled' || !(self.algorithm in ['Lamport', 'Maekawa', 'Voting'])";
+    let asking = asking().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let cached = format!("self.caching == 'Disabled' || !(self.algorithm in [{asking}])");
     vec![
         MAX_HOLD.rule(),
         LOCK_DELAY.rule(),
         rule(star, "names", must::END_WITH_THE_STAR),
-        rule(cached, "caching", must::ASK_EACH_TIME),
+        rule(&cached, "caching", &must::ask_each_time()),
     ]
+}
+
+/// The lock algorithms in which a member asks for each entry, by name.
+fn asking() -> impl Iterator<Item = &'static str> {
+    LockAlgorithm::ALL.into_iter().filter(|one| !one.may_cache()).map(LockAlgorithm::name)
 }
 
 /// The same as the rule for `names` in [`lock_rules`], for a pattern.

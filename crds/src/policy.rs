@@ -243,7 +243,7 @@ fn lock(path: &str, spec: &LockSpec) -> Result<LockPolicy, PolicyError> {
 
 fn caching(path: &str, algorithm: LockAlgorithm, caching: Caching) -> Result<Caching, PolicyError> {
     if caching == Caching::Enabled && !algorithm.may_cache() {
-        return Err(PolicyError::new(&format!("{path}.caching"), must::ASK_EACH_TIME));
+        return Err(PolicyError::new(&format!("{path}.caching"), must::ask_each_time()));
     }
     Ok(caching)
 }

@@ -18,7 +18,7 @@ const MEMBERS: Swarm = &["--workspace", "--test", "group", "--", "any_faults", "
 
 /// The same with the claims of their applications.
 const SIDECARS: Swarm =
-    &["-p", "conclave-sidecar", "--lib", "--", "claims_keep_what_they_were_told", "--nocapture"];
+    &["-p", "conclave-sidecar", "--lib", "--", "claims_keep_what_they_were_granted", "--nocapture"];
 
 /// The models that have searches which are too long for every day.
 const MODELS: [&str; 2] = ["leader_model", "lease_model"];
@@ -70,8 +70,7 @@ pub fn check(time: Duration) -> Result<()> {
     for model in MODELS {
         let test = ["-p", "conclave-protocols", "--test", model];
         cargo_test(&[&test[..], &["--", "--nocapture"]].concat()).run()?;
-        let listed = cargo_test(&[&test[..], &["--", "--ignored", "--list"]].concat()).output()?;
-        let searches = listed.lines().filter(|line| line.ends_with(": test")).count();
+        let searches = count(&[&test[..], &["--", "--ignored"]].concat())?;
         if searches == 0 {
             continue;
         }
@@ -87,20 +86,34 @@ pub fn check(time: Duration) -> Result<()> {
 /// Shows what happened in one run of a swarm.
 pub fn replay(seed: u64, of_sidecars: bool) -> Result<()> {
     let swarm = if of_sidecars { SIDECARS } else { MEMBERS };
+    build(swarm)?;
     cargo_test(swarm).with("CONCLAVE_SEED", seed).run()
 }
 
 /// Every planted bug must be found.
 fn planted() -> Result<()> {
-    let test = ["-p", "conclave-protocols", "--test", "planted"];
-    cargo_test(&[&test[..], &["--", "--ignored", "--nocapture"]].concat()).run()
+    let test = ["-p", "conclave-protocols", "--test", "planted", "--", "--ignored", "--nocapture"];
+    build(&test)?;
+    cargo_test(&test).run()
+}
+
+/// Builds what is to run. A filter that matches no test is an error here: to libtest it is a success.
+fn build(arguments: &[&str]) -> Result<()> {
+    ensure!(count(arguments)? > 0, "`cargo test {}` has no test to run", arguments.join(" "));
+    Ok(())
+}
+
+/// How many tests these arguments choose, the last of which are libtest's.
+fn count(arguments: &[&str]) -> Result<usize> {
+    let listed = cargo_test(&[arguments, &["--list"]].concat()).output()?;
+    Ok(listed.lines().filter(|line| line.ends_with(": test")).count())
 }
 
 /// One swarm on each core, none with a seed of another.
 fn swarms(swarm: Swarm, first: u64, span: Span) -> Result<()> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    // Built before the time counts.
-    cargo_test(swarm).with("CONCLAVE_SEEDS", 1).output()?;
+    // Before the time counts.
+    build(swarm)?;
     let mut running = Vec::new();
     for core in 0..u64::try_from(cores)? {
         let from = first.wrapping_add(core.wrapping_mul(APART));
@@ -171,7 +184,26 @@ pub fn time(text: &str) -> Result<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn each_swarm_is_a_test_of_the_sources() {
+        let swarms =
+            [(MEMBERS, "protocols/tests/group/swarm.rs"), (SIDECARS, "sidecar/src/group/swarm.rs")];
+        for (swarm, file) in swarms {
+            let filter = swarm.iter().skip_while(|argument| **argument != "--").nth(1);
+            let filter = filter.expect("the first argument of libtest");
+            let text = fs::read_to_string(cache::workspace().join(file)).expect(file);
+            // Between the two there may be other attributes.
+            let functions =
+                text.split("#[test]").skip(1).filter_map(|rest| rest.split_once("\nfn "));
+            let tests = functions.filter_map(|(_, function)| function.split('(').next());
+            let found = tests.filter(|name| name.contains(filter)).count();
+            assert_eq!(found, 1, "tests of {file} that `{filter}` names");
+        }
+    }
 
     #[test]
     fn times_are_numbers_with_a_unit() {

@@ -13,17 +13,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::sim::circuit;
 use conclave_protocols::{MemberId, cost};
 
 /// A lock algorithm that groups can have.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// As the resource names it.
-    pub name: &'static str,
-    /// What sections cost, by the textbook.
-    pub textbook: Cost,
-}
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Algorithm(LockAlgorithm);
 
 /// What sections cost together, in messages, if nobody else wants in meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +62,7 @@ pub struct Change {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(self.name())
     }
 }
 
@@ -76,44 +72,44 @@ impl fmt::Display for Change {
     }
 }
 
-/// All of them.
-pub const ALGORITHMS: &[Algorithm] = &[
-    Algorithm {
-        name: "Central",
-        textbook: Cost::Equal(|sections| cost::central(sections.of_others)),
-    },
-    Algorithm {
-        name: "TokenRing",
-        textbook: Cost::AtMost(
-            |sections| cost::token_ring(sections.members) * sections.all(),
-            "token",
-        ),
-    },
-    Algorithm {
-        name: "Raymond",
-        textbook: Cost::FromTo(
-            |from, to| cost::raymond(cost::raymond_distance(from, to)),
-            "request|privilege",
-        ),
-    },
-    Algorithm {
-        name: "Lamport",
-        textbook: Cost::Equal(|sections| cost::lamport(sections.members, sections.all())),
-    },
-    Algorithm {
-        name: "RicartAgrawala",
-        textbook: Cost::Equal(|sections| cost::ricart_agrawala(sections.members, sections.all())),
-    },
-    Algorithm { name: "Maekawa", textbook: Cost::Equal(in_a_grid) },
-    Algorithm {
-        name: "Voting",
-        // One of the votes is the member's own, which is no message.
-        textbook: Cost::Equal(|sections| {
-            cost::voting_least(sections.members / 2, 1) * sections.all()
-        }),
-    },
-    Algorithm { name: "Superpeers", textbook: Cost::Equal(but_for_its_coordinator) },
-];
+impl Algorithm {
+    /// All of them.
+    fn all() -> Vec<Self> {
+        LockAlgorithm::ALL.map(Self).to_vec()
+    }
+
+    /// As the resource names it.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// What sections cost, by the textbook.
+    pub fn textbook(self) -> Cost {
+        match self.0 {
+            LockAlgorithm::Central => Cost::Equal(|sections| cost::central(sections.of_others)),
+            LockAlgorithm::TokenRing => Cost::AtMost(
+                |sections| cost::token_ring(sections.members) * sections.all(),
+                "token",
+            ),
+            LockAlgorithm::Raymond => Cost::FromTo(
+                |from, to| cost::raymond(cost::raymond_distance(from, to)),
+                "request|privilege",
+            ),
+            LockAlgorithm::Lamport => {
+                Cost::Equal(|sections| cost::lamport(sections.members, sections.all()))
+            }
+            LockAlgorithm::RicartAgrawala => {
+                Cost::Equal(|sections| cost::ricart_agrawala(sections.members, sections.all()))
+            }
+            LockAlgorithm::Maekawa => Cost::Equal(in_a_grid),
+            // One of the votes is the member's own, which is no message.
+            LockAlgorithm::Voting => {
+                Cost::Equal(|sections| cost::voting_least(sections.members / 2, 1) * sections.all())
+            }
+            LockAlgorithm::Superpeers => Cost::Equal(but_for_its_coordinator),
+        }
+    }
+}
 
 /// Every member asks its own row and column, and does so as often as the leader.
 fn in_a_grid(sections: Sections) -> u64 {
@@ -134,7 +130,8 @@ pub fn chosen() -> Result<Vec<Algorithm>> {
     if let Ok(names) = std::env::var("CONCLAVE_ALGORITHMS") {
         return named(&names);
     }
-    Ok(two_of(day()?).map(|place| ALGORITHMS[place]).to_vec())
+    let all = Algorithm::all();
+    Ok(two_of(day()?).map(|place| all[place]).to_vec())
 }
 
 /// The changes of one into another that this run makes, each from where the one before it led.
@@ -142,7 +139,8 @@ pub fn changes() -> Result<Vec<Change>> {
     if let Ok(names) = std::env::var("CONCLAVE_ALGORITHMS") {
         return Ok(changes_among(&named(&names)?));
     }
-    let each = ALGORITHMS.iter().zip(ALGORITHMS.iter().cycle().skip(1));
+    let all = Algorithm::all();
+    let each = all.iter().zip(all.iter().cycle().skip(1));
     Ok(each.map(|(from, to)| Change { from: *from, to: *to }).collect())
 }
 
@@ -185,19 +183,19 @@ fn changes_among(algorithms: &[Algorithm]) -> Vec<Change> {
 
 fn named(names: &str) -> Result<Vec<Algorithm>> {
     if names == "all" {
-        return Ok(ALGORITHMS.to_vec());
+        return Ok(Algorithm::all());
     }
     let find = |name: &str| {
-        let found = ALGORITHMS.iter().find(|algorithm| algorithm.name == name.trim());
-        let all = || format!("`{name}` is none of {}", shown(ALGORITHMS));
-        found.copied().with_context(all)
+        let mut all = Algorithm::all().into_iter();
+        let found = all.find(|algorithm| algorithm.name() == name.trim());
+        found.with_context(|| format!("`{name}` is none of {}", shown(&Algorithm::all())))
     };
     names.split(',').map(find).collect()
 }
 
 /// Neighbours in the list, each of them on two days of eight.
 fn two_of(day: u64) -> [usize; 2] {
-    let count = ALGORITHMS.len();
+    let count = LockAlgorithm::ALL.len();
     let first = usize::try_from(day % count as u64).expect("less than the count");
     [first, (first + 1) % count]
 }
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn a_day_has_its_two_and_every_algorithm_has_its_days() {
         assert_eq!([two_of(0), two_of(7), two_of(17)], [[0, 1], [7, 0], [1, 2]]);
-        for place in 0..ALGORITHMS.len() {
+        for place in 0..LockAlgorithm::ALL.len() {
             assert_eq!((0..8).filter(|day| two_of(*day).contains(&place)).count(), 2);
         }
     }
@@ -219,22 +217,22 @@ mod tests {
     #[test]
     fn every_run_goes_once_around_and_all_changes_are_a_walk() {
         let names = |changes: &[Change]| -> Vec<_> {
-            changes.iter().map(|change| (change.from.name, change.to.name)).collect()
+            changes.iter().map(|change| (change.from.name(), change.to.name())).collect()
         };
         let around = names(&changes().unwrap());
-        let all = names(&changes_among(ALGORITHMS));
+        let all = names(&changes_among(&Algorithm::all()));
         assert_eq!((around.len(), all.len()), (8, 56));
         for walk in [around, all] {
             assert!(walk.windows(2).all(|two| two[0].1 == two[1].0), "{walk:?}");
             let made: BTreeSet<_> = walk.iter().collect();
             let reached: BTreeSet<_> = walk.iter().map(|(_, to)| to).collect();
-            assert_eq!((made.len(), reached.len()), (walk.len(), ALGORITHMS.len()));
+            assert_eq!((made.len(), reached.len()), (walk.len(), LockAlgorithm::ALL.len()));
         }
     }
 
     #[test]
     fn names_are_found_and_others_are_refused() {
-        assert_eq!(named("all").unwrap().len(), ALGORITHMS.len());
+        assert_eq!(named("all").unwrap(), Algorithm::all());
         assert_eq!(shown(&named("Central").unwrap()), "Central");
         assert!(named("Central,Best").unwrap_err().to_string().contains("Best"));
     }

@@ -213,6 +213,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// How many names this member holds, and how many it waits for.
+    #[cfg(any(test, feature = "testing"))]
     pub fn hold_counts(&self) -> (usize, usize) {
         self.holds.counts()
     }

@@ -2,6 +2,8 @@
 //!
 //! Only messages that the textbook has are counted: what a real system adds, such as the
 //! acknowledgement of a hop, has a name of its own and is counted apart.
+//!
+//! A formula that no member shows is there for tests alone.
 
 // Elections. `n` members, of which the highest is dead and the others live: the case of the textbook.
 
@@ -87,6 +89,7 @@ pub const fn chang_roberts_best(n: u64) -> u64 {
 }
 
 /// The same at its worst if one notices: the successor of the highest of n that live. 3n - 1.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn chang_roberts_worst(n: u64) -> u64 {
     chang_roberts_living(n, 0)
@@ -94,6 +97,7 @@ pub const fn chang_roberts_worst(n: u64) -> u64 {
 
 /// The most that it costs on a ring of n in any order: every identifier goes as far as
 /// the highest in the order that is worst, n(n + 1)/2, and the announcement goes round.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn chang_roberts_most(n: u64) -> u64 {
     if n > 1 { n * (n + 1) / 2 + n } else { 0 }
@@ -168,6 +172,7 @@ pub const fn spanning_tree_next(n: u64) -> u64 {
 // another, if one member begins.
 
 /// Pairs of members of different zones.
+#[cfg(any(test, feature = "testing"))]
 const fn pairs_between(zones: u64, members: u64) -> u64 {
     full_mesh(zones) * members * members
 }
@@ -175,24 +180,28 @@ const fn pairs_between(zones: u64, members: u64) -> u64 {
 /// The election by a spanning tree in the topology `Zones`, with so many links of its tree between zones: from z - 1
 /// to 2z - 1 of z zones, because each has two gateways. There are four links between two zones, and four messages on a
 /// link: ELECTION both ways, and an answer to each. On a link of the tree there are three: ELECTION, REPORT, and LEADER.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn spanning_tree_between_zones(zones: u64, links_of_tree: u64) -> u64 {
     (4 * 4 * full_mesh(zones)).saturating_sub(links_of_tree)
 }
 
 /// The same in a full mesh, in which all are children of the member that begins.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn mesh_between_zones(zones: u64, members: u64) -> u64 {
     (4 * pairs_between(zones, members)).saturating_sub(zones.saturating_sub(1) * members)
 }
 
 /// The bully algorithm at its best: the highest begins, and announces itself.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn bully_between_zones(zones: u64, members: u64) -> u64 {
     zones.saturating_sub(1) * members
 }
 
 /// The bully algorithm at its worst: the lowest begins, so that of every two the lower asks, and is answered.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn bully_between_zones_worst(zones: u64, members: u64) -> u64 {
     2 * pairs_between(zones, members) + bully_between_zones(zones, members)
@@ -208,6 +217,7 @@ pub const fn central(entries_of_others: u64) -> u64 {
 }
 
 /// The optional reply of the central coordinator to a member that must wait, which comes on top.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn central_queued(others_that_wait: u64) -> u64 {
     others_that_wait
@@ -216,6 +226,7 @@ pub const fn central_queued(others_that_wait: u64) -> u64 {
 /// The central coordinator if members keep their grants: request and grant for each that another
 /// member asks for, and two more, `wanted` and the release, for each that the coordinator asks to be
 /// given back. An entry with a grant at hand costs nothing.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn central_kept(grants_to_others: u64, given_back: u64) -> u64 {
     2 * (grants_to_others + given_back)
@@ -224,6 +235,7 @@ pub const fn central_kept(grants_to_others: u64, given_back: u64) -> u64 {
 /// The token ring, for one entry that nobody else wants: the token's steps from where it is when it
 /// is asked for. A token that pauses there has `steps` to go; one that has just left has gone one
 /// step more in vain.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn token_ring(steps: u64) -> u64 {
     steps
@@ -231,12 +243,14 @@ pub const fn token_ring(steps: u64) -> u64 {
 
 /// The token ring, when all want in: one step for each entry, but none for the first, if the token
 /// begins there.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn token_ring_busy(entries: u64) -> u64 {
     entries.saturating_sub(1)
 }
 
 /// What waking a token that pauses adds: as many messages the other way.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn token_ring_wakes(steps: u64) -> u64 {
     steps
@@ -244,6 +258,7 @@ pub const fn token_ring_wakes(steps: u64) -> u64 {
 
 /// Raymond's tree, for one entry that nobody else wants: requests up the path to an idle token, and
 /// the token down the same path.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn raymond(distance: u64) -> u64 {
     2 * distance
@@ -251,6 +266,7 @@ pub const fn raymond(distance: u64) -> u64 {
 
 /// How far apart two ranks are in Raymond's tree, which is a binary heap here with rank 0 as its root:
 /// whichever is greater is deeper or as deep, and goes up until they meet.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn raymond_distance(one: u64, other: u64) -> u64 {
     let (mut one, mut other, mut steps) = (one, other, 0);
@@ -268,6 +284,7 @@ pub const fn raymond_distance(one: u64, other: u64) -> u64 {
 /// Raymond's tree of n members, when all ask at once while the token is at the root: the token walks
 /// round the tree, with a request in each direction on each edge before it, but does not return from
 /// the last that it admits, so far from the root. That is nearly four messages for each entry.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn raymond_busy(n: u64, last: u64) -> u64 {
     (4 * n.saturating_sub(1)).saturating_sub(2 * last)
@@ -281,6 +298,7 @@ pub const fn maekawa(quorum: u64) -> u64 {
 }
 
 /// The same in a square of n = side² members, where a quorum is a row and a column: 3(2√n - 2).
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn maekawa_grid(side: u64) -> u64 {
     maekawa((2 * side).saturating_sub(1))
@@ -289,6 +307,7 @@ pub const fn maekawa_grid(side: u64) -> u64 {
 /// The most that an entry of Maekawa's algorithm costs when others ask too. A request that comes
 /// before the one that has the vote takes inquire, relinquish and, for the other, locked again; a
 /// request that does not, or that displaces one, takes failed.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn maekawa_most(quorum: u64) -> u64 {
     2 * maekawa(quorum)
@@ -302,6 +321,7 @@ pub const fn voting_least(votes: u64, attempts: u64) -> u64 {
 }
 
 /// The same at most: 3mk. A release for each vote after each attempt.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn voting_most(votes: u64, attempts: u64) -> u64 {
     3 * votes * attempts
@@ -315,6 +335,7 @@ pub const fn lamport(n: u64, entries: u64) -> u64 {
 
 /// Lamport's algorithm, for each entry, if no acknowledgment is needed: every other member has sent a
 /// message with a later stamp.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn lamport_least(n: u64) -> u64 {
     2 * n.saturating_sub(1)
@@ -328,6 +349,7 @@ pub const fn ricart_agrawala(n: u64, entries: u64) -> u64 {
 
 /// The optional answer of Ricart and Agrawala's algorithm when a reply is withheld, which comes on
 /// top.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn ricart_agrawala_withheld(replies_withheld: u64) -> u64 {
     replies_withheld
@@ -335,6 +357,7 @@ pub const fn ricart_agrawala_withheld(replies_withheld: u64) -> u64 {
 
 /// Carvalho and Roucairol's variant, for each entry: a request and a reply for each permission that
 /// is not at hand.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub const fn carvalho_roucairol(permissions_missing: u64) -> u64 {
     2 * permissions_missing

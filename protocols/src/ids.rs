@@ -246,9 +246,6 @@ pub struct HoldName {
 /// The name of a lock.
 pub type LockName = HoldName;
 
-/// Why a text is no name of a lock.
-pub type LockNameError = HoldNameError;
-
 /// FNV-1a, the same on every member whatever it was built with (Fowler, Noll and Vo; RFC 9923).
 pub(crate) fn fnv_1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -26,12 +26,10 @@ pub struct Policy {
     /// The elections in which applications stand.
     pub elections: Vec<ElectionPolicy>,
     /// Who is whose neighbour in an election along links.
-    #[serde(default)]
     pub topology: Topology,
     /// How locks are granted, by name pattern, the best match first.
     pub locks: Vec<LockPolicy>,
     /// Which members coordinate locks of `Superpeers`.
-    #[serde(default)]
     pub superpeers: SuperpeersPolicy,
     /// How clocks are kept together.
     pub clock: ClockPolicy,
@@ -216,7 +214,6 @@ pub struct ElectionPolicy {
     /// Whether a candidate of a higher priority takes over from a leader.
     pub preemption: Preemption,
     /// The Lease that its leader must have besides the hold, if it must.
-    #[serde(default)]
     pub lease: Option<String>,
 }
 

@@ -34,6 +34,7 @@ impl Random {
     }
 
     /// True once in so many times.
+    #[cfg(any(test, feature = "testing"))]
     pub fn once_in(&mut self, times: u64) -> bool {
         self.up_to(times) == 0
     }

@@ -98,7 +98,7 @@ fn walk(group: &Group<'_>, load: &Load, changes: &[Change]) -> Result<Vec<Span>>
     for change in changes {
         line.fill(change.from)?;
         let edited = load.now();
-        put_in_force(group, &json!([{"names": ["*"], "algorithm": change.to.name}]))?;
+        put_in_force(group, &json!([{"names": ["*"], "algorithm": change.to.name()}]))?;
         let begin = load.now();
         line.is_carried_over().with_context(|| change.to_string())?;
         line.advance().with_context(|| change.to_string())?;
@@ -138,7 +138,7 @@ impl<'a> Line<'a> {
             let pod = turns.find(|pod| !in_line(pod)).context("all are in the line")?.clone();
             let claim = self.group.line_up(&pod, WATCHED, &format!("claim-{}", self.asked))?;
             ensure!(claim.text("state")? == "waiting", "{claim:?}, while another holds");
-            ensure!(claim.text("algorithm")? == algorithm.name, "{claim:?}, and not {algorithm}");
+            ensure!(claim.text("algorithm")? == algorithm.name(), "{claim:?}, and not {algorithm}");
             self.waiting.push((pod, claim));
             self.asked += 1;
         }

@@ -49,8 +49,8 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
             let counter = Counter::deploy(group)?;
             let prometheus = Prometheus::start(&cluster, namespace.name())?;
             let mut token = 0;
-            for (turn, algorithm) in algorithms.iter().enumerate() {
-                println!("{}", algorithm.name);
+            for (turn, algorithm) in algorithms.into_iter().enumerate() {
+                println!("{}", algorithm.name());
                 change_under_load(&cluster, group, algorithm, turn)?;
                 token = a_holder_dies_while_all_count(group, &counter, turn, token)?;
                 token = a_pod_is_killed_while_the_others_count(group, &counter, turn, token)?;
@@ -65,21 +65,21 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
 fn change_under_load(
     cluster: &Cluster,
     group: &Group<'_>,
-    algorithm: &Algorithm,
+    algorithm: Algorithm,
     turn: usize,
 ) -> Result<()> {
     let load = Load::start(cluster, &group.pods()?, HandOvers::None)?;
     thread::sleep(Duration::from_secs(2));
     // The first may be what the group has already. Another `maxHold` makes it a change all the same.
     let locks = json!([{
-        "names": ["*"], "algorithm": algorithm.name, "maxHold": format!("{}s", 601 + turn),
+        "names": ["*"], "algorithm": algorithm.name(), "maxHold": format!("{}s", 601 + turn),
     }]);
     put_in_force(group, &locks)?;
     let changed = load.now();
     thread::sleep(Duration::from_secs(2));
     let diary = load.end()?;
     let granted = diary.grants().iter().any(|grant| grant.asked > changed);
-    ensure!(granted, "nothing was granted by {}", algorithm.name);
+    ensure!(granted, "nothing was granted by {}", algorithm.name());
     diary.check()
 }
 
@@ -212,7 +212,7 @@ fn ranks(group: &Group<'_>, pods: &[Pod]) -> Result<Vec<u64>> {
 fn the_measured_messages_are_those_of_the_textbook(
     group: &Group<'_>,
     prometheus: &Prometheus,
-    algorithm: &Algorithm,
+    algorithm: Algorithm,
 ) -> Result<()> {
     let pods = group.pods()?;
     let others = PODS as u64 - 1;
@@ -220,7 +220,7 @@ fn the_measured_messages_are_those_of_the_textbook(
         |each| Sections { members: PODS as u64, of_leader: each, of_others: others * each };
     let section_of = |pod: &Pod| -> Result<()> {
         let held = group.lock(pod, "measured", "10s")?;
-        ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
+        ensure!(held.text("algorithm")? == algorithm.name(), "{held:?}");
         group.unlock(pod, &held)
     };
     let section =
@@ -232,9 +232,9 @@ fn the_measured_messages_are_those_of_the_textbook(
         });
         each.sum()
     };
-    match algorithm.textbook {
+    match algorithm.textbook() {
         Cost::Equal(cost) => {
-            let label = format!("algorithm=\"{}\"", algorithm.name);
+            let label = format!("algorithm=\"{}\"", algorithm.name());
             let before = prometheus::sum_over(&pods, "conclave_lock_messages_sum", &label)?;
             section()?;
             let sum = before + u32::try_from(cost(sections(SECTIONS))).map(f64::from)?;
@@ -246,7 +246,7 @@ fn the_measured_messages_are_those_of_the_textbook(
             });
             let stated = stated.sum::<Result<u64>>()?;
             ensure!(stated == expected, "members state {stated}, the formula {expected}");
-            if algorithm.name == SUPERPEERS {
+            if algorithm.name() == SUPERPEERS {
                 return Ok(());
             }
             let of_metrics = format!("sum(conclave_lock_messages_expected{{{label}}})");
@@ -267,7 +267,7 @@ fn the_measured_messages_are_those_of_the_textbook(
             let before = sent(types)?;
             section()?;
             let (sent, most) = (sent(types)? - before, cost(sections(SECTIONS)));
-            println!("{}: {sent} messages, at most {most}", algorithm.name);
+            println!("{}: {sent} messages, at most {most}", algorithm.name());
             ensure!(sent > 0.0 && sent <= u32::try_from(most).map(f64::from)?);
             Ok(())
         }

@@ -480,6 +480,7 @@ impl Named for Message {
 
 /// What a round costs in a group of `n`: a poll, an answer and an adjustment for every member but
 /// the daemon.
+#[cfg(any(test, feature = "testing"))]
 pub fn messages_per_round(n: u32) -> u32 {
     3 * n.saturating_sub(1)
 }

@@ -454,6 +454,7 @@ impl Named for Message {
 
 /// What a reading by all clients of a group of `n` costs if the first attempt of each succeeds: a request
 /// and a reply each.
+#[cfg(any(test, feature = "testing"))]
 pub fn messages_per_round(n: u32) -> u32 {
     2 * n.saturating_sub(1)
 }

@@ -103,6 +103,7 @@ struct Part {
 
 impl SpanningTree {
     /// Whether all members are neighbours in the highest computation that it knows of.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub const fn is_wide(&self) -> bool {
         self.latest.wide

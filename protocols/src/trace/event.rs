@@ -1,13 +1,9 @@
 //! What a trace consists of.
 
-use std::fmt;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
-use crate::time::LocalTime;
 
 /// An event, and when it was.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -84,63 +80,4 @@ pub enum Event<T> {
     Released(LockName),
     /// It was notified that it does not hold a lock any more.
     Lost(LockName),
-}
-
-impl TraceEntry<LocalTime> {
-    /// The same with every deadline where the clock of its process will read that.
-    pub fn on_axis(
-        self,
-        true_time: impl Fn(Incarnation, LocalTime) -> Duration,
-    ) -> TraceEntry<Duration> {
-        let Self { who, event } = self;
-        let mine = |at: LocalTime| who.map(|who| true_time(who, at)).unwrap_or_default();
-        let event = match event {
-            Event::Started(rate) => Event::Started(rate),
-            Event::Ended => Event::Ended,
-            Event::Read(content) => Event::Read(content),
-            Event::Wrote { compared, content } => Event::Wrote { compared, content },
-            Event::Replaced(content) => Event::Replaced(content),
-            Event::Entered(epoch) => Event::Entered(epoch),
-            Event::Refused(epoch) => Event::Refused(epoch),
-            Event::Promised(epoch) => Event::Promised(epoch),
-            Event::Sealed(epoch) => Event::Sealed(epoch),
-            Event::GaveTable(epoch) => Event::GaveTable(epoch),
-            Event::Leads(epoch, until) => Event::Leads(epoch, mine(until)),
-            Event::LeadsNot => Event::LeadsNot,
-            Event::Acknowledged { epoch, member, stamp } => {
-                Event::Acknowledged { epoch, member, stamp: true_time(member, stamp) }
-            }
-            Event::Granted(epoch) => Event::Granted(epoch),
-            Event::Held { lock, token, epoch, until } => {
-                Event::Held { lock, token, epoch, until: mine(until) }
-            }
-            Event::Extended { lock, until } => Event::Extended { lock, until: mine(until) },
-            Event::Released(lock) => Event::Released(lock),
-            Event::Lost(lock) => Event::Lost(lock),
-        };
-        TraceEntry { who, event }
-    }
-}
-
-/// An event that no rule allows.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Breach {
-    /// The rule of `docs/views.md` that has no such step.
-    pub rule: u8,
-    /// What is wrong, in a few words.
-    pub what: String,
-}
-
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no step of rule {}: {}", self.rule, self.what)
-    }
-}
-
-/// Whether a step may be taken.
-pub(super) type Allowed = Result<(), Breach>;
-
-/// Refuses a step unless its condition is so.
-pub(super) fn need(rule: u8, is_so: bool, what: impl FnOnce() -> String) -> Allowed {
-    if is_so { Ok(()) } else { Err(Breach { rule, what: what() }) }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::content::{Clocks, Content};
+use super::clocks::Clocks;
+use super::content::Content;
 use super::process::Process;
 use crate::ids::Incarnation;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{Allowed, need};
+use super::breach::{Allowed, need};
 use super::leader_lease::LeaderLease;
 use super::process::{Hold, HoldState};
 use super::rules::{GRAIN, Rules};

@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::content::{Clocks, Content};
-use super::event::{Breach, Event, TraceEntry};
+use super::breach::Breach;
+use super::clocks::Clocks;
+use super::content::Content;
+use super::event::{Event, TraceEntry};
 use super::line::{Line, What};
 use super::rules::Rules;
 use crate::ids::Incarnation;

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::content::{Clocks, Content};
-use super::event::{Allowed, Breach, Event, TraceEntry, need};
+use super::breach::{Allowed, Breach, need};
+use super::clocks::Clocks;
+use super::content::Content;
+use super::event::{Event, TraceEntry};
 use super::leader_lease::{LeaderLease, Processes, Promise};
 use super::process::{Belief, Process};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
@@ -381,3 +383,10 @@ impl Rules {
 
 /// Readings of clocks that are turned into true time and back differ by that.
 pub(super) const GRAIN: Duration = Duration::from_micros(2);
+
+impl Content {
+    /// Whether a member that reads this may go on promising in its view (rule 8).
+    fn confirms(&self) -> bool {
+        !self.closing && !self.base_unknown
+    }
+}

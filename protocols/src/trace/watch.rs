@@ -1,10 +1,9 @@
-//! Takes a trace of a member, at the seam between it and its driver, and of the register.
+//! Takes a trace of a member, at the seam between it and its driver.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use super::content::Content;
 use super::event::{Event, TraceEntry};
 use crate::core::message::{Heartbeat, Message, PeerMessage};
 use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
@@ -13,7 +12,6 @@ use crate::locks::{self, LockEvent};
 use crate::mutex::Coordination;
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
-use crate::register::{self, MemoryRegister};
 use crate::services::{self, ServiceMessage, Services};
 use crate::time::LocalTime;
 
@@ -28,7 +26,7 @@ impl Log {
         (Self(log), entries)
     }
 
-    fn note(&self, entry: TraceEntry<LocalTime>) {
+    pub(super) fn note(&self, entry: TraceEntry<LocalTime>) {
         // Nobody takes the trace any more.
         let _ = self.0.send(entry);
     }
@@ -310,40 +308,3 @@ fn extends<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> bool 
 
 /// Longer than what is lost when readings of clocks are turned into true time.
 const MOMENT: Duration = Duration::from_micros(10);
-
-/// A register in memory answers a call, and what that does is written down.
-pub fn answer(
-    memory: &mut MemoryRegister,
-    from: Node,
-    call: &register::Message,
-    time_term: Epoch,
-    log: &Log,
-) -> Option<register::Message> {
-    let held = memory.answer(&register::Message::Read(register::CallId(0)), time_term);
-    let answer = memory.answer(call, time_term);
-    let Node::Member(who) = from else { return answer };
-    let event = match (call, &answer, held) {
-        (register::Message::Read(_), Some(register::Message::Value { value, .. }), _) => {
-            value.record.as_ref().map(|record| Event::Read(Content::from(record)))
-        }
-        (
-            register::Message::Write { version, record, .. },
-            Some(register::Message::Written { .. }),
-            Some(register::Message::Value { value, .. }),
-        ) => {
-            let compared = *version == value.version;
-            Some(Event::Wrote { compared, content: Content::from(&**record) })
-        }
-        _ => None,
-    };
-    if let Some(event) = event {
-        log.note(TraceEntry { who: Some(who), event });
-    }
-    answer
-}
-
-/// Somebody else than a member replaced what the register holds.
-pub fn replaced(memory: &MemoryRegister, log: &Log) {
-    let content = memory.record().map(Content::from);
-    log.note(TraceEntry { who: None, event: Event::Replaced(content) });
-}

@@ -263,6 +263,7 @@ impl Holds {
 /// What the core does with them.
 impl Holds {
     /// How many this member holds, and how many it waits for.
+    #[cfg(any(test, feature = "testing"))]
     pub(in crate::core) fn counts(&self) -> (usize, usize) {
         let claims = self.own_all().filter(|(_, held)| held.claim.is_some());
         let holds = claims.clone().filter(|(_, held)| held.hold.is_some() && !held.kept).count();
