@@ -426,7 +426,7 @@ fn note_about(
         return Some(Box::new(cx.holds.holder(cx.now, name)?.into()));
     }
     let note = cx.holds.claim_of(name)?.note.clone();
-    let (token, held) = match (message.who_waits(), cx.holds.entered(name)) {
+    let (token, held) = match (message.waiting_side(), cx.holds.entered(name)) {
         (Waits::Receiver, Some((token, entered))) => (Some(token), cx.now - entered),
         (Waits::Sender, None) => (None, Duration::ZERO),
         (_, _) => return None,

@@ -145,7 +145,7 @@ pub trait GroupMutex: Mutex {
     fn paid_by(message: &Self::Message) -> PaidBy;
 
     /// Who waits, as a message states.
-    fn who_waits(message: &Self::Message) -> Waits;
+    fn waiting_side(message: &Self::Message) -> Waits;
 
     /// What it can do as one in which the leader admits all others, if it is that.
     fn coordinated(&self) -> Option<&dyn Coordinated> {

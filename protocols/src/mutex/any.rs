@@ -183,8 +183,8 @@ impl AnyMessage {
 
     /// Who waits, as it states.
     #[must_use]
-    pub fn who_waits(&self) -> Waits {
-        each!(AnyMessage, self, message => Algorithm::who_waits(message))
+    pub fn waiting_side(&self) -> Waits {
+        each!(AnyMessage, self, message => Algorithm::waiting_side(message))
     }
 }
 

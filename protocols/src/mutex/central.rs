@@ -265,7 +265,7 @@ impl GroupMutex for Central {
         }
     }
 
-    fn who_waits(message: &Message) -> Waits {
+    fn waiting_side(message: &Message) -> Waits {
         match message {
             Message::Request(_) => Waits::Sender,
             Message::Queued(_) => Waits::Receiver,

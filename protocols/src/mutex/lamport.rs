@@ -215,7 +215,7 @@ impl GroupMutex for Lamport {
         }
     }
 
-    fn who_waits(message: &Message) -> Waits {
+    fn waiting_side(message: &Message) -> Waits {
         match message {
             Message::Request(_) => Waits::Sender,
             Message::Acknowledgment(_) | Message::Release(_) => Waits::Nobody,

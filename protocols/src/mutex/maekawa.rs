@@ -412,7 +412,7 @@ impl GroupMutex for Maekawa {
     }
 
     /// A vote that went elsewhere does not state that somebody is in.
-    fn who_waits(message: &Message) -> Waits {
+    fn waiting_side(message: &Message) -> Waits {
         match message {
             Message::Request(_) | Message::Relinquish(_) => Waits::Sender,
             Message::Locked { .. }

@@ -214,7 +214,7 @@ impl GroupMutex for Raymond {
     }
 
     /// It may ask for another.
-    fn who_waits(_message: &Message) -> Waits {
+    fn waiting_side(_message: &Message) -> Waits {
         Waits::Nobody
     }
 }

@@ -312,7 +312,7 @@ impl GroupMutex for RicartAgrawala {
         }
     }
 
-    fn who_waits(message: &Message) -> Waits {
+    fn waiting_side(message: &Message) -> Waits {
         match message {
             Message::Request(_) => Waits::Sender,
             Message::Queued(_) => Waits::Receiver,

@@ -118,8 +118,8 @@ impl GroupMutex for Superpeers {
         Central::paid_by(message)
     }
 
-    fn who_waits(message: &Message) -> Waits {
-        Central::who_waits(message)
+    fn waiting_side(message: &Message) -> Waits {
+        Central::waiting_side(message)
     }
 }
 

@@ -309,7 +309,7 @@ impl GroupMutex for TokenRing {
         }
     }
 
-    fn who_waits(_message: &Message) -> Waits {
+    fn waiting_side(_message: &Message) -> Waits {
         Waits::Nobody
     }
 }

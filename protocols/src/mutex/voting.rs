@@ -338,7 +338,7 @@ impl GroupMutex for Voting {
     }
 
     /// A vote that went elsewhere does not state that somebody is in.
-    fn who_waits(message: &Message) -> Waits {
+    fn waiting_side(message: &Message) -> Waits {
         match message {
             Message::Request(_) => Waits::Sender,
             Message::Grant(_) | Message::Deny(_) | Message::Release(_) => Waits::Nobody,
