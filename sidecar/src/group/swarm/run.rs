@@ -99,8 +99,11 @@ impl Run {
         for fault in faults {
             run.fault(fault, trace);
         }
+        if run.world.policy.arbiter == Arbiter::None {
+            let living = run.world.living();
+            run.switch_arbiter(&living);
+        }
         run.heal();
-        run.go_by(Arbiter::Quorum);
         run.replace();
         run.live(timing.leader_lease * 4);
         let storm = run.held();
@@ -182,13 +185,10 @@ impl Run {
                     self.world.sim.hold_back(me, other);
                 }
             }
-            Fault::Clocks => self.keep_otherwise(),
+            Fault::Clocks => self.keep_otherwise(&living),
             Fault::Arbiter => {
                 self.world.count("arbiter");
-                self.go_by(match self.world.policy.arbiter {
-                    Arbiter::Quorum => Arbiter::None,
-                    Arbiter::None => Arbiter::Quorum,
-                });
+                self.switch_arbiter(&living);
             }
             Fault::RegisterAway => {
                 self.world.count("register away");
@@ -214,27 +214,34 @@ impl Run {
     }
 
     /// The resource states another way to keep the clocks.
-    fn keep_otherwise(&mut self) {
+    fn keep_otherwise(&mut self, living: &[usize]) {
         self.world.count("clocks");
         let draw = self.world.sim.random().draw();
         self.world.policy.clock = clock_policy(draw);
-        self.change_policy();
+        self.world.policy.generation += 1;
+        self.show_policy(living);
     }
 
-    /// The resource states that arbiter.
-    fn go_by(&mut self, arbiter: Arbiter) {
-        self.world.had_no_arbiter |= arbiter == Arbiter::None;
-        if std::mem::replace(&mut self.world.policy.arbiter, arbiter) != arbiter {
-            self.change_policy();
+    /// The resource states the other arbiter; one pod in four hears of that later.
+    fn switch_arbiter(&mut self, living: &[usize]) {
+        self.world.had_no_arbiter = true;
+        self.world.policy.generation += 1;
+        self.world.policy.arbiter = match self.world.policy.arbiter {
+            Arbiter::Quorum => Arbiter::None,
+            Arbiter::None => Arbiter::Quorum,
+        };
+        for pod in living {
+            if !self.world.sim.random().once_in(4) {
+                self.show_policy(&[*pod]);
+            }
         }
     }
 
-    /// All that live hear of the policy that the resource has by now.
-    fn change_policy(&mut self) {
-        self.world.policy.generation += 1;
-        for pod in self.world.living() {
+    /// These hear of the policy that the resource has by now.
+    fn show_policy(&mut self, pods: &[usize]) {
+        for pod in pods {
             let policy = Box::new(self.world.policy.clone());
-            self.world.call(pod, Call::Policy(policy));
+            self.world.call(*pod, Call::Policy(policy));
         }
     }
 
@@ -281,10 +288,14 @@ impl Run {
     fn heal(&mut self) {
         self.world.sim.heal();
         self.world.sim.command(Node::Register, Call::Unsure(0));
+        if self.world.had_no_arbiter {
+            let living = self.world.living();
+            self.show_policy(&living);
+        }
         self.world.run_for(Duration::ZERO);
     }
 
-    /// All pods that live are in the latest view.
+    /// All pods that live are in the latest view, and go by the arbiter that the resource states.
     fn all_belong(&mut self) {
         let timing = self.world.policy.timing;
         let longest = timing.api_outage * 2 + timing.leader_lease * 20 + timing.member_lease * 4;
@@ -294,8 +305,11 @@ impl Run {
                 let member = world.pod(index).map(super::pod::Pod::member);
                 let record = member.and_then(|member| member.record());
                 let me = member.map(conclave_protocols::member::Member::me);
+                let arbiter = member.map(conclave_protocols::member::Member::arbiter);
                 record.is_some_and(|record| {
-                    record.epoch == epoch && me.is_some_and(|me| record.rank(me).is_some())
+                    arbiter == Some(world.policy.arbiter)
+                        && record.epoch == epoch
+                        && me.is_some_and(|me| record.rank(me).is_some())
                 })
             })
         });
@@ -333,7 +347,11 @@ impl Run {
                 living.iter().map(|pod| self.world.ask(*pod, lock, true, forever, None)).collect();
             for _ in &asked {
                 let holds = |world: &World| {
-                    asked.iter().copied().find(|number| world.claims[number].state == State::Held)
+                    let holds = |number: &Number| {
+                        let claim = &world.claims[number];
+                        claim.state == State::Held && !claim.is_advisory
+                    };
+                    asked.iter().copied().find(holds)
                 };
                 self.wait(lock, longest, |world| holds(world).is_some());
                 let holder = holds(&self.world).expect("just seen");

@@ -69,7 +69,7 @@ pub(super) struct Asked {
     pub(super) token: Option<u64>,
     pub(super) state: State,
     /// Its hold was shown as advisory: nothing is promised of it any more.
-    is_advisory: bool,
+    pub(super) is_advisory: bool,
     /// When it was last renewed or given back, and the token that its application knew then.
     called: (Duration, Option<u64>),
 }
