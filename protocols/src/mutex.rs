@@ -147,7 +147,7 @@ pub trait GroupMutex: Mutex {
     /// Who waits, as a message states.
     fn waiting_side(message: &Self::Message) -> Waits;
 
-    /// What it can do as one in which the leader admits all others, if it is that.
+    /// What it can do, if it is one in which the leader admits all others. None of the following is for others.
     fn coordinated(&self) -> Option<&dyn Coordinated> {
         None
     }
@@ -157,17 +157,17 @@ pub trait GroupMutex: Mutex {
         None
     }
 
-    /// What a message states between a member and its coordinator, if it is that.
+    /// What a message states between a member and its coordinator.
     fn coordination(_message: &Self::Message) -> Option<Coordination> {
         None
     }
 
-    /// A member asks its coordinator, if it is that, by this request.
+    /// By this message a member asks its coordinator.
     fn request(_number: RequestNumber) -> Option<Self::Message> {
         None
     }
 
-    /// Asks the coordinator, if it is that, anew for what this member waits for.
+    /// Asks the coordinator anew for what this member waits for.
     fn ask_again(&mut self, _out: &mut OutboxOf<Self>) {}
 
     /// The coordinator asks once more for the grant that is out, if one may be kept.
