@@ -298,12 +298,12 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
     println!("changes of lock algorithms: {}", rotation::shown(&rotation::changes()?));
     println!("network policies enforced: {}", rotation::enforces_policies()?);
-    // Nobody waits for those that search: they have what the cluster leaves of the cores, from its first test on.
-    let searches = Beside::begin("searches");
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
-    println!("tests that run alone");
+    // From here on one test at a time waits for pods, and leaves the cores to others.
+    println!("tests that run alone, beside those that search");
+    let searches = Beside::begin("searches");
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
     let found = searches.and_then(Beside::end);
     beside.and(alone).and(found)
@@ -374,7 +374,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 const ALONE: &str = "alone::";
 
 /// How many of the others run at a time: they mostly wait.
-const BESIDE: &str = "--test-threads=4";
+const BESIDE: &str = "--test-threads=3";
 
 /// With them all tests are there.
 const FEATURES: &str = "conclave-e2e/cluster,conclave-e2e/page";

@@ -4,9 +4,10 @@
 //!
 //! The protocols have a swarm of their own (`protocols/tests/group/swarm.rs`) with more kinds of
 //! faults; this one is about what the book adds: lines of claims, `ttl`, `wait`, `maxHold`, callers
-//! that hang up, and the end of a pod.
+//! that hang up, candidacies, and the end of a pod.
 
 mod applications;
+mod leads;
 mod pod;
 mod probes;
 mod register;
@@ -176,6 +177,14 @@ const ALL: &[&str] = &[
     "terminate",
     "resign",
     "transfer",
+    "stand",
+    "withdraw",
+    "resign a lead",
+    "transfer a lead",
+    "led",
+    "lead extended",
+    "lead ended",
+    "advisory lead",
     "freeze",
     "isolate",
     "split",

@@ -23,6 +23,9 @@ impl Run {
     }
 
     fn work(&mut self) {
+        if self.election.is_some() && self.world.any(4) == 0 {
+            return self.campaign();
+        }
         match self.world.sim.random().up_to(10) {
             0..=3 => self.ask(),
             4 | 5 => self.with(&[State::Held], |run, number| run.world.release(number)),

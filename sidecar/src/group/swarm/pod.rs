@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{Params, Reading, VirtualClock};
 use conclave_protocols::elections::DEFAULT;
-use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
+use conclave_protocols::member::{Candidacy, Command, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -23,7 +23,7 @@ use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
 use crate::group::node::{Arrival, Moment, PodNode, Relations};
-use crate::group::{ElectionError, ElectionRequest, Request};
+use crate::group::{ElectionError, ElectionRequest, Keepalive, NamedElections, Request, Stands};
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
 
@@ -48,10 +48,14 @@ pub(super) enum Call {
     /// The caller hung up.
     HangUp(Number),
     Drain,
-    /// Its application gives the group's lead up, and may name a pod.
-    Resign(Option<String>, Duration),
-    /// It wants that pod to lead the group.
-    Transfer(String),
+    /// Its application stands in that election, with that priority; by a `ttl` it has to repeat that.
+    Stand(&'static str, i32, Option<Duration>),
+    /// It stands no longer.
+    Withdraw(&'static str),
+    /// It gives the lead in that election up, and may name a pod.
+    Resign(&'static str, Option<String>, Duration),
+    /// It wants that pod to lead in that election.
+    Transfer(&'static str, String),
     /// The group has another policy.
     Policy(Box<Policy>),
     /// Discovery finds these pods.
@@ -110,8 +114,10 @@ pub(super) enum Seen {
         until: LocalTime,
     },
     LeadsNot,
-    /// The group's lead is to pass on: by what it was asked for.
-    Yields(&'static str),
+    /// It leads so in the named election, or does not.
+    Lead(Option<Lead>),
+    /// What was asked about an election is done: this.
+    Done(&'static str),
     View(Box<Record>),
     /// The group clock has another course.
     Adjusted,
@@ -132,6 +138,15 @@ pub(super) enum Shows {
     /// Why.
     Lost(&'static str),
     Refused,
+}
+
+/// A lead, as far as its application must know.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Lead {
+    pub(super) token: Option<u64>,
+    pub(super) until: LocalTime,
+    /// Else it is advisory.
+    pub(super) is_safe: bool,
 }
 
 /// The one timer of a pod: the next of its own.
@@ -163,6 +178,8 @@ pub(super) struct Pod {
     around: Around,
     open: BTreeMap<Number, (watch::Receiver<Claim>, Option<Shows>)>,
     ids: BTreeMap<Number, (LockName, ClaimId)>,
+    elections: watch::Receiver<NamedElections>,
+    lead: Option<Lead>,
     gone: bool,
 }
 
@@ -219,6 +236,7 @@ impl Pod {
         let clock = VirtualClock::new(clocks.utc_offset(raw), Params::from(&policy.clock).rates());
         let map = clock.map();
         let shown = watch::Sender::default();
+        let elections = shown.subscribe();
         let candidacies = Candidacies::new(&me.name, me.incarnation, shown, &[]);
         let node = PodNode::new(me, policy, status, metrics, clock, candidacies);
         let around = Around {
@@ -231,7 +249,8 @@ impl Pod {
             hangs_up: None,
             out: Out::default(),
         };
-        Self { node, around, open: BTreeMap::new(), ids: BTreeMap::new(), gone: false }
+        let (open, ids) = (BTreeMap::new(), BTreeMap::new());
+        Self { node, around, open, ids, elections, lead: None, gone: false }
     }
 
     pub(super) fn member(&self) -> &Member {
@@ -303,12 +322,24 @@ impl Pod {
                 self.handle(now, Arrival::Request(Request::Abandon(lock, id)));
             }
             Call::Drain => self.handle(now, Arrival::Request(Request::Drain)),
-            Call::Resign(to, cooldown) => {
-                let resign = |reply| ElectionRequest::Resign(to, cooldown, reply);
-                self.yields(now, "resign", resign);
+            Call::Stand(election, priority, ttl) => {
+                let candidacy = Candidacy { priority, ..Candidacy::default() };
+                let keepalive = ttl.map_or(Keepalive::Sidecar, Keepalive::Client);
+                let stands = Stands { candidacy, keepalive };
+                let stand = |reply| ElectionRequest::Stand(stands, reply);
+                self.about(now, election, "stand", stand);
             }
-            Call::Transfer(to) => {
-                self.yields(now, "transfer", |reply| ElectionRequest::Transfer(to, reply));
+            Call::Withdraw(election) => {
+                self.about(now, election, "withdraw", ElectionRequest::Withdraw);
+            }
+            Call::Resign(election, to, cooldown) => {
+                let what = if election == DEFAULT { "resign" } else { "resign a lead" };
+                let resign = |reply| ElectionRequest::Resign(to, cooldown, reply);
+                self.about(now, election, what, resign);
+            }
+            Call::Transfer(election, to) => {
+                let what = if election == DEFAULT { "transfer" } else { "transfer a lead" };
+                self.about(now, election, what, |reply| ElectionRequest::Transfer(to, reply));
             }
             Call::Policy(policy) => {
                 self.handle(now, Arrival::Command(Command::Policy(policy)));
@@ -320,16 +351,17 @@ impl Pod {
         }
     }
 
-    fn yields(
+    fn about<T>(
         &mut self,
         now: LocalTime,
+        election: &str,
         what: &'static str,
-        request: impl FnOnce(oneshot::Sender<Result<(), ElectionError>>) -> ElectionRequest,
+        request: impl FnOnce(oneshot::Sender<Result<T, ElectionError>>) -> ElectionRequest,
     ) {
-        let name = DEFAULT.to_owned();
+        let name = election.to_owned();
         let done = self.request(now, |reply| Request::Election(name, request(reply)));
         if done.is_ok() {
-            self.around.out.tell(Seen::Yields(what));
+            self.around.out.tell(Seen::Done(what));
         }
     }
 
@@ -343,6 +375,15 @@ impl Pod {
             }
             Err(_) => self.around.out.tell(Seen::Claim(number, Shows::Refused)),
         }
+    }
+
+    /// Its lead in the one election that has a name.
+    fn lead(&self) -> Option<Lead> {
+        let elections = self.elections.borrow();
+        let election = elections.values().next()?.borrow();
+        let token = election.token.map(conclave_protocols::FencingToken::get);
+        let is_safe = election.arbiter == Arbiter::Quorum;
+        Some(Lead { token, until: election.deadline()?, is_safe })
     }
 
     /// Shows applications what has changed, as polls and streams do, and sets the timer.
@@ -360,6 +401,11 @@ impl Pod {
         }
         for number in ended {
             self.open.remove(&number);
+        }
+        let lead = self.lead();
+        if self.lead != lead {
+            self.lead = lead;
+            self.around.out.tell(Seen::Lead(lead));
         }
         *out = std::mem::take(&mut self.around.out);
         if self.node.has_left() {

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{
-    Arbiter, Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy,
-    SuperpeersPolicy, Timing,
+    Arbiter, Averaging, Caching, ClockAlgorithm, ClockPolicy, ElectionAlgorithm, ElectionPolicy,
+    LockAlgorithm, LockPolicy, Policy, Preemption, SuperpeersPolicy, Timing,
 };
 use conclave_protocols::random::Random;
 use conclave_protocols::sim::Waiting;
 
 use super::applications::LOCKS;
+use super::leads::ELECTION;
 use super::pod::{Call, Limits, Number, Place};
 use super::world::{State, World};
 
@@ -19,6 +21,7 @@ pub(super) struct Run {
     pub(super) world: World,
     pods: usize,
     pub(super) locks: usize,
+    pub(super) election: Option<ElectionPolicy>,
 }
 
 /// What a run came to.
@@ -85,15 +88,16 @@ impl Run {
         let caching = if cached { Caching::Enabled } else { Caching::Disabled };
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
         let superpeers = SuperpeersPolicy { share_percent: 50 };
-        let policy =
-            Policy { timing, locks, superpeers, clock: clock_policy(seed), ..Policy::default() };
+        let (clock, election) = (clock_policy(seed), election(seed));
+        let elections = election.iter().cloned().collect();
+        let policy = Policy { timing, locks, superpeers, clock, elections, ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
         let kinds = if switches(seed) { [kinds, vec![Fault::Arbiter]].concat() } else { kinds };
         let faults: Vec<Fault> =
             (0..6 + up_to(12)).map(|_| kinds[up_to(kinds.len() as u64)]).collect();
-        let mut run = Self { world: World::new(seed, policy, trace), pods, locks };
+        let mut run = Self { world: World::new(seed, policy, trace), pods, locks, election };
         run.begin();
         let calm = run.held();
         for fault in faults {
@@ -159,7 +163,7 @@ impl Run {
             Fault::Resign => self.resign(&living),
             Fault::Transfer => {
                 let to = living[self.world.any(living.len())];
-                self.world.call(one, Call::Transfer(format!("pod-{to}")));
+                self.world.call(one, Call::Transfer(DEFAULT, format!("pod-{to}")));
             }
             Fault::Freeze => self.freeze(one),
             Fault::Isolate => {
@@ -213,11 +217,15 @@ impl Run {
         }
     }
 
-    /// The resource states another way to keep the clocks.
+    /// The resource states another way to keep the clocks, and may have the election no longer, or again.
     fn keep_otherwise(&mut self, living: &[usize]) {
         self.world.count("clocks");
         let draw = self.world.sim.random().draw();
         self.world.policy.clock = clock_policy(draw);
+        if draw.is_multiple_of(2) {
+            let missing = self.election.iter().filter(|_| self.world.policy.elections.is_empty());
+            self.world.policy.elections = missing.cloned().collect();
+        }
         self.world.policy.generation += 1;
         self.show_policy(living);
     }
@@ -237,6 +245,13 @@ impl Run {
         }
     }
 
+    /// The resource has the election, if it ever had.
+    pub(super) fn list_election(&mut self, living: &[usize]) {
+        self.world.policy.elections = self.election.iter().cloned().collect();
+        self.world.policy.generation += 1;
+        self.show_policy(living);
+    }
+
     /// These hear of the policy that the resource has by now.
     fn show_policy(&mut self, pods: &[usize]) {
         for pod in pods {
@@ -253,7 +268,7 @@ impl Run {
         let to = self.world.sim.random().once_in(2).then(|| format!("pod-{to}"));
         let longest = self.world.policy.timing.leader_lease * 20;
         let cooldown = self.world.sim.random().below(longest);
-        self.world.call(leader, Call::Resign(to, cooldown));
+        self.world.call(leader, Call::Resign(DEFAULT, to, cooldown));
     }
 
     fn freeze(&mut self, pod: usize) {
@@ -296,7 +311,7 @@ impl Run {
     }
 
     /// All pods that live are in the latest view, and go by the arbiter that the resource states.
-    fn all_belong(&mut self) {
+    pub(super) fn all_belong(&mut self) {
         let timing = self.world.policy.timing;
         let longest = timing.api_outage * 2 + timing.leader_lease * 20 + timing.member_lease * 4;
         self.wait("all belong", longest, |world| {
@@ -359,6 +374,9 @@ impl Run {
                 self.world.release(holder);
             }
         }
+        if self.election.is_some() {
+            self.somebody_leads(longest);
+        }
     }
 }
 
@@ -376,6 +394,14 @@ fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
 /// Whether the arbiter is taken away and given again in the run of that seed.
 fn switches(seed: u64) -> bool {
     seed / 8 % 8 == 5
+}
+
+/// Two groups of five have an election with a name, and in one of these a higher priority takes over.
+fn election(seed: u64) -> Option<ElectionPolicy> {
+    let place = usize::try_from(seed / 5 % ElectionAlgorithm::ALL.len() as u64).expect("small");
+    let preemption = if seed % 5 == 2 { Preemption::Never } else { Preemption::Graceful };
+    let policy = ElectionPolicy::new(ELECTION, ElectionAlgorithm::ALL[place]);
+    matches!(seed % 5, 2 | 3).then_some(ElectionPolicy { preemption, ..policy })
 }
 
 /// One of the ways to keep clocks.

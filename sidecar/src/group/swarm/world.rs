@@ -14,6 +14,7 @@ use conclave_protocols::trace::{self, Log, Rules, TraceEntry, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid};
 
+use super::leads::Leads;
 use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Seen, Shows};
 use super::probes;
 use super::register::Register;
@@ -38,6 +39,7 @@ pub(super) struct World {
     /// What discovery has of each.
     infos: Vec<MemberInfo>,
     pub(super) claims: BTreeMap<Number, Asked>,
+    pub(super) leads: Leads,
     /// What the store of each lock took last.
     stores: BTreeMap<String, u64>,
     pub(super) history: History,
@@ -98,6 +100,7 @@ impl World {
             pods: Vec::new(),
             infos: Vec::new(),
             claims: BTreeMap::new(),
+            leads: Leads::default(),
             stores: BTreeMap::new(),
             history: History::default(),
             log,
@@ -176,7 +179,7 @@ impl World {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    fn record(&mut self, operation: Operation) {
+    pub(super) fn record(&mut self, operation: Operation) {
         self.history.record(self.sim.now(), operation);
     }
 
@@ -212,14 +215,20 @@ impl World {
     }
 
     fn give_up(&mut self, number: Number, call: Call) {
+        self.leaves(number);
+        if let Some(pod) = self.claims.get(&number).map(|claim| claim.pod) {
+            self.call(pod, call);
+        }
+    }
+
+    /// Its application waits and holds no longer, if it did.
+    fn leaves(&mut self, number: Number) {
         let now = self.sim.now();
         let Some(claim) = self.claims.get_mut(&number) else { return };
-        let pod = claim.pod;
         if matches!(claim.state, State::Waiting | State::Held) {
             (claim.state, claim.called) = (State::Left, (now, claim.token));
             self.record(Operation::Released { claim: number });
         }
-        self.call(pod, call);
     }
 
     pub(super) fn renew(&mut self, number: Number) {
@@ -245,17 +254,11 @@ impl World {
 
     /// A pod ends in order: its application first, then its sidecar.
     pub(super) fn end(&mut self, pod: usize) {
-        let open =
-            |claim: &Asked| claim.pod == pod && matches!(claim.state, State::Waiting | State::Held);
-        let all: Vec<Number> = self
-            .claims
-            .iter()
-            .filter(|(_, claim)| open(claim))
-            .map(|(number, _)| *number)
-            .collect();
-        for claim in all {
-            self.record(Operation::Released { claim });
+        let of_pod = self.claims.iter().filter(|(_, claim)| claim.pod == pod);
+        for number in of_pod.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.leaves(number);
         }
+        self.stops(pod);
         self.terminate(pod);
     }
 
@@ -357,7 +360,11 @@ impl World {
                 let (who, until) = (format!("pod {pod}"), clock.true_time(until));
                 self.record(Operation::Leads { who, epoch: epoch.0, until });
             }
-            Seen::Yields(what) => self.count(what),
+            Seen::Lead(lead) => self.lead_shows(pod, lead, clock),
+            Seen::Done(what) => {
+                self.count(what);
+                self.is_done(pod, what);
+            }
             Seen::LeadsNot => self.record(Operation::Resigned { who: format!("pod {pod}") }),
             Seen::View(record) => {
                 self.views += 1;
