@@ -24,9 +24,11 @@ use crate::metrics::Metrics;
 struct Line {
     /// The view in which that began.
     begun: Epoch,
-    /// The view that this one was made from, of whose members some are left.
+    /// The view that this one was made from, of whose members some are left, if something arbitrated between them and others.
     base: Option<Epoch>,
     members: BTreeSet<Node>,
+    /// Else its members go on with its time, whatever view is made from it.
+    is_arbitrated: bool,
 }
 
 pub(super) struct World {
@@ -380,20 +382,24 @@ impl World {
         if !self.lines.contains_key(&record.epoch) {
             let members: BTreeSet<Node> = record.incarnations().map(Node::Member).collect();
             let base = record.base.filter(|base| {
-                self.lines.get(base).is_some_and(|line| !line.members.is_disjoint(&members))
+                let line = self.lines.get(base).filter(|line| line.is_arbitrated);
+                line.is_some_and(|line| !line.members.is_disjoint(&members))
             });
             let goes_on = base.map(|base| self.lines[&base].begun).filter(|line| {
                 members.iter().any(|member| self.had_time.contains(&(*member, *line)))
             });
+            let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
             let line = match (goes_on, base) {
-                (Some(begun), Some(base)) => Line { begun, members, ..self.lines[&base] },
+                (Some(begun), Some(base)) => {
+                    Line { begun, members, is_arbitrated, ..self.lines[&base] }
+                }
                 (_, base) => {
                     self.count(if base.is_some() {
                         "time lost by the living"
                     } else {
                         "time began"
                     });
-                    Line { begun: record.epoch, base, members }
+                    Line { begun: record.epoch, base, members, is_arbitrated }
                 }
             };
             self.lines.insert(record.epoch, line);
