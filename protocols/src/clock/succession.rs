@@ -45,8 +45,9 @@ impl Succession {
         transfer: &mut Transfer,
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
-        // A view that names the one before was made while something arbitrated: in that one another time may have begun.
-        let follows_on = is_successor || !next.is_arbitrated && next.base.is_none();
+        // A view that the register has was made from another, in which a member of it may have begun another time, also if
+        // nothing arbitrates from it on.
+        let follows_on = is_successor || next.epoch.is_unarbitrated();
         // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
         let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);

@@ -12,6 +12,7 @@ mod pod;
 mod probes;
 mod register;
 mod run;
+mod times;
 mod world;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,13 @@
 //! The group, and what its applications saw.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use conclave_protocols::clock;
 use conclave_protocols::history::{History, Operation, Purpose, Scope};
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{Arbiter, Policy};
-use conclave_protocols::record::{MemberInfo, Record};
+use conclave_protocols::record::MemberInfo;
 use conclave_protocols::sim::{Clock, Simulator};
 use conclave_protocols::trace::{self, Log, Rules, TraceEntry, Watch};
 use conclave_protocols::version;
@@ -18,18 +17,8 @@ use super::leads::Leads;
 use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Seen, Shows};
 use super::probes;
 use super::register::Register;
+use super::times::Times;
 use crate::metrics::Metrics;
-
-/// A view, and the group time of it.
-struct Line {
-    /// The view in which that began.
-    begun: Epoch,
-    /// The view that this one was made from, of whose members some are left, if something arbitrated between them and others.
-    base: Option<Epoch>,
-    members: BTreeSet<Node>,
-    /// Else its members go on with its time, whatever view is made from it.
-    is_arbitrated: bool,
-}
 
 pub(super) struct World {
     pub(super) sim: Simulator<Place>,
@@ -54,13 +43,7 @@ pub(super) struct World {
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,
     pub(super) views: u64,
-    /// The latest group time that each process showed.
-    times: BTreeMap<Node, i64>,
-    lines: BTreeMap<Epoch, Line>,
-    /// The view of each pod.
-    entered: BTreeMap<usize, Epoch>,
-    /// Who had the group time that began in which view.
-    had_time: BTreeSet<(Node, Epoch)>,
+    pub(super) times: Times,
     /// When clock probes were looked at last.
     probed: Duration,
 }
@@ -111,10 +94,7 @@ impl World {
             had_no_arbiter: false,
             seen: BTreeMap::new(),
             views: 0,
-            lines: BTreeMap::new(),
-            entered: BTreeMap::new(),
-            had_time: BTreeSet::new(),
-            times: BTreeMap::new(),
+            times: Times::default(),
             probed: Duration::ZERO,
         }
     }
@@ -374,76 +354,6 @@ impl World {
             }
             Seen::Adjusted => self.count("adjusted"),
             Seen::Left => {}
-        }
-    }
-
-    /// A view goes on with the group time of the one that it was made from, if it has a member that had that.
-    fn note_line(&mut self, pod: usize, record: &Record) {
-        if !self.lines.contains_key(&record.epoch) {
-            let members: BTreeSet<Node> = record.incarnations().map(Node::Member).collect();
-            let base = record.base.filter(|base| {
-                let line = self.lines.get(base).filter(|line| line.is_arbitrated);
-                line.is_some_and(|line| !line.members.is_disjoint(&members))
-            });
-            let goes_on = base.map(|base| self.lines[&base].begun).filter(|line| {
-                members.iter().any(|member| self.had_time.contains(&(*member, *line)))
-            });
-            let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
-            let line = match (goes_on, base) {
-                (Some(begun), Some(base)) => {
-                    Line { begun, members, is_arbitrated, ..self.lines[&base] }
-                }
-                (_, base) => {
-                    self.count(if base.is_some() {
-                        "time lost by the living"
-                    } else {
-                        "time began"
-                    });
-                    Line { begun: record.epoch, base, members, is_arbitrated }
-                }
-            };
-            self.lines.insert(record.epoch, line);
-        }
-        self.entered.insert(pod, record.epoch);
-    }
-
-    /// Group time goes on wherever an application reads it, and any two clocks that state a time are no farther apart than
-    /// their bounds allow, whatever views their members are in. Only a view in which nobody has group time begins another,
-    /// and then no member of the view that it was made from states the former one any more, if any of these is in it.
-    fn check_clocks(&mut self) {
-        let (seed, now) = (self.seed, self.sim.now());
-        let mut stated: Vec<(usize, Epoch, i64, u64)> = Vec::new();
-        for index in self.living() {
-            let (node, own) = self.pods[index];
-            let Some(pod) = self.pod(index) else { continue };
-            let reading = pod.group_time(own.read(now));
-            let Some(error) = reading.error_ns else { continue };
-            let time = reading.now_ns;
-            let before = self.times.insert(node, time);
-            assert!(
-                before <= Some(time),
-                "seed {seed} at {now:?}: pod {index} went back to {time}"
-            );
-            let Some(view) = self.entered.get(&index).copied() else { continue };
-            self.had_time.insert((node, self.lines[&view].begun));
-            // Raw clocks are as they are assumed to be, and what a clock states contradicts nothing.
-            assert_ne!(
-                reading.state,
-                clock::State::Disrupted,
-                "seed {seed} at {now:?}: pod {index}"
-            );
-            stated.push((index, view, time, error));
-        }
-        for (place, (pod, view, time, error)) in stated.iter().enumerate() {
-            for (peer, other_view, other, others) in &stated[..place] {
-                let (one, two) = (&self.lines[view], &self.lines[other_view]);
-                let is_of_base = one.base == Some(*other_view) || two.base == Some(*view);
-                let (apart, bounds) = (time.abs_diff(*other), error.saturating_add(*others));
-                assert!(
-                    apart <= bounds || !(one.begun == two.begun || is_of_base),
-                    "seed {seed} at {now:?}: pods {peer} and {pod} are {apart} ns apart, not {bounds}"
-                );
-            }
         }
     }
 
