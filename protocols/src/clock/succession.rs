@@ -13,6 +13,7 @@ use crate::time::{LocalTime, hold};
 pub struct Succession {
     epoch: Epoch,
     members: BTreeSet<Incarnation>,
+    is_arbitrated: bool,
     begins_from: LocalTime,
 }
 
@@ -46,8 +47,10 @@ impl Succession {
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
         // A view that the register has was made from another, in which a member of it may have begun another time, also if
-        // nothing arbitrates from it on.
-        let follows_on = is_successor || next.epoch.is_unarbitrated();
+        // nothing arbitrates from it on. The members of one that numbered itself may all have been in such a view, but for one
+        // that comes from where something arbitrated.
+        let both_by_themselves = next.epoch.is_unarbitrated() && !self.is_arbitrated;
+        let follows_on = is_successor || both_by_themselves;
         // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
         let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);
@@ -58,6 +61,7 @@ impl Succession {
         let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
         self.epoch = next.epoch;
         self.members = next.members;
+        self.is_arbitrated = next.is_arbitrated;
         clock
     }
 

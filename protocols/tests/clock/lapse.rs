@@ -1,5 +1,6 @@
 //! Whether a view may begin another group time, and what becomes of a clock that had the former one.
 
+use conclave_protocols::Epoch;
 use conclave_protocols::clock::State;
 use conclave_protocols::policy::ClockAlgorithm;
 
@@ -354,6 +355,34 @@ fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
                 "{algorithm:?} {order:?}"
             );
         }
+    }
+}
+
+/// The others of the last view that missed nothing go on, and so does whoever was among them.
+#[test]
+fn a_time_from_before_a_missed_view_does_not_come_back_where_nothing_arbitrates() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[0]);
+        pods.are_arbitrated = false;
+        pods.enter(4, 3, &[2, 3, 4]);
+        let mut number = Epoch::UNARBITRATED.0;
+        for members in [&[2, 3, 4, 0][..], &[3, 4, 0]] {
+            number += 1;
+            pods.enter(number, 0, members);
+            pods.pass(SECOND, members);
+            assert_eq!(
+                pods.state(0),
+                State::Unsynchronised,
+                "{algorithm:?}: nobody gave it a time"
+            );
+            for one in [3, 4] {
+                assert_eq!(pods.state(one), State::Synchronised, "{algorithm:?}: {one}");
+            }
+        }
+        pods.all[0].is_cut_off = false;
+        pods.pass(SECOND, &[3, 4, 0]);
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
+        assert!(!contradict(&pods, 0, 3), "{algorithm:?}");
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Pods {
     pub(crate) all: Vec<Pod>,
     /// When the leader that enters next asked the register, if not just now.
     pub(crate) asked: Option<u64>,
+    /// Something arbitrates in the views that they enter.
+    pub(crate) are_arbitrated: bool,
 }
 
 impl Pods {
@@ -49,7 +51,8 @@ impl Pods {
             members: Vec::new(),
             is_cut_off: false,
         };
-        Self { algorithm, now: SECOND, all: (1..=count).map(pod).collect(), asked: None }
+        let all = (1..=count).map(pod).collect();
+        Self { algorithm, now: SECOND, all, asked: None, are_arbitrated: true }
     }
 
     /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
@@ -69,12 +72,12 @@ impl Pods {
             let pod = &mut self.all[*index];
             let next = NextView {
                 epoch: view.epoch,
-                base: Some(Epoch(base)),
+                base: Some(Epoch(base)).filter(|_| !view.epoch.is_unarbitrated()),
                 members: members.iter().copied().map(incarnation).collect(),
                 leads_since: (rank == 0).then_some(asked),
                 leader_lease: Duration::from_nanos(LEASE),
                 longest_leader_lease: Duration::from_nanos(LEASE),
-                is_arbitrated: true,
+                is_arbitrated: self.are_arbitrated,
             };
             let clock = pod.succession.enter(now, next, &mut pod.transfer);
             pod.members = members.to_vec();

@@ -23,17 +23,21 @@ pub(super) struct Leads {
     /// Who may lead next, since when its lead before was over.
     next: BTreeMap<usize, Number>,
     count: Number,
+    /// The last token that each application had.
+    tokens: BTreeMap<usize, u64>,
     /// Those that were shown as advisory, of which nothing is promised any more.
     advisory: BTreeSet<(usize, u64)>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Open {
     number: Number,
     token: Option<u64>,
     until: Duration,
     /// Its application has stopped leading, whatever it is shown.
     has_stopped: bool,
+    /// Its sidecar answered that it gave the lead up.
+    is_given_up: bool,
 }
 
 impl World {
@@ -70,6 +74,22 @@ impl World {
     pub(super) fn is_done(&mut self, pod: usize, what: &str) {
         if matches!(what, "withdraw" | "resign a lead") {
             self.stops(pod);
+            if let Some(open) = self.leads.open.get_mut(&pod) {
+                open.is_given_up = true;
+            }
+        }
+    }
+
+    /// What was given up is shown no more.
+    pub(super) fn check_leads(&self) {
+        let shown = self.leads.open.iter().find(|(_, open)| open.is_given_up);
+        assert!(shown.is_none(), "seed {}: {shown:?} was given up", self.seed);
+    }
+
+    /// An application writes what only a leader may, though it may lead no more.
+    fn write_as_leader(&mut self, pod: usize) {
+        if let Some(token) = self.leads.tokens.get(&pod) {
+            self.store(ELECTION.to_owned(), *token);
         }
     }
 
@@ -85,11 +105,13 @@ impl World {
             self.may_lead(pod);
         }
         let Some(Lead { token, until, is_safe }) = lead else { return };
+        let seed = self.seed;
         if !is_safe {
+            assert!(self.had_no_arbiter, "seed {seed}: pod {pod} leads beside an arbiter");
             self.leads.advisory.extend(token.map(|token| (pod, token)));
             return self.count("advisory lead");
         }
-        let seed = self.seed;
+        assert!(token.is_some(), "seed {seed}: pod {pod} leads without a token");
         let was_advisory = token.is_some_and(|token| self.leads.advisory.contains(&(pod, token)));
         assert!(!was_advisory, "seed {seed}: pod {pod} leads by {token:?}, which was advisory");
         let until = clock.true_time(until);
@@ -103,7 +125,9 @@ impl World {
             }
             None => {
                 let number = self.leads.next.remove(&pod).expect("it was to stand first");
-                self.leads.open.insert(pod, Open { number, token, until, has_stopped: false });
+                let open = Open { number, token, until, has_stopped: false, is_given_up: false };
+                self.leads.open.insert(pod, open);
+                self.leads.tokens.extend(token.map(|token| (pod, token)));
                 self.count("led");
                 self.record(Operation::Granted { claim: number, token, view: None, until });
             }
@@ -118,7 +142,7 @@ impl Run {
         if self.world.pod(pod).is_none() {
             return;
         }
-        match self.world.any(8) {
+        match self.world.any(10) {
             0..=4 => self.world.stand(pod),
             5 => {
                 self.world.stops(pod);
@@ -131,6 +155,7 @@ impl Run {
                     self.world.call(pod, Call::Resign(ELECTION, None, cooldown));
                 }
             }
+            7 | 8 => self.world.write_as_leader(pod),
             _ => {
                 let to = self.world.any(self.world.pods.len());
                 self.world.call(pod, Call::Transfer(ELECTION, format!("pod-{to}")));
@@ -145,9 +170,11 @@ impl Run {
         let living = self.world.living();
         self.list_election(&living);
         let end = self.world.sim.now() + patience;
+        let before = self.world.leads.open.values().map(|open| open.until).max();
         let leads = |world: &World| {
-            let now = world.sim.now();
-            world.leads.open.values().any(|open| !open.has_stopped && open.until > now)
+            let lives = |pod| world.pod(pod).is_some();
+            let is_new = |open: &Open| !open.has_stopped && Some(open.until) > before;
+            world.leads.open.iter().any(|(pod, open)| lives(*pod) && is_new(open))
         };
         while !leads(&self.world) {
             let seed = self.world.seed;

@@ -330,6 +330,16 @@ impl Run {
         });
     }
 
+    /// An application on each of them reads group time.
+    fn all_have_the_time(&mut self) {
+        let patience = self.world.policy.timing.leader_lease * 20;
+        self.wait("group time", patience, |world| {
+            let states =
+                |index: &usize| world.reading(*index).is_some_and(|of| of.error_ns.is_some());
+            world.living().iter().all(states)
+        });
+    }
+
     fn wait(&mut self, what: &str, patience: Duration, is_so: impl Fn(&World) -> bool) {
         let end = self.world.sim.now() + patience;
         while !is_so(&self.world) {
@@ -342,6 +352,7 @@ impl Run {
     /// Nothing is wrong any more: every pod gets every lock.
     fn end(&mut self) {
         self.all_belong();
+        self.all_have_the_time();
         let open: Vec<Number> = self
             .world
             .claims

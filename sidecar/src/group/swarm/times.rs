@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_protocols::Epoch;
-use conclave_protocols::clock;
+use conclave_protocols::clock::{Reading, State};
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
@@ -58,12 +58,20 @@ impl World {
                     } else {
                         "time began"
                     });
+                    // Where nothing arbitrates, nobody waits until the former one is stated no more.
+                    let base = base.filter(|_| is_arbitrated);
                     Line { begun: record.epoch, base, members, is_arbitrated }
                 }
             };
             self.times.lines.insert(record.epoch, line);
         }
         self.times.entered.insert(pod, record.epoch);
+    }
+
+    /// What an application on that pod reads, if the pod lives.
+    pub(super) fn reading(&self, pod: usize) -> Option<Reading> {
+        let (_, clock) = self.pods[pod];
+        Some(self.pod(pod)?.group_time(clock.read(self.sim.now())))
     }
 
     /// Group time goes on wherever an application reads it, and any two clocks that state a time are no farther apart than
@@ -73,9 +81,8 @@ impl World {
         let (seed, now) = (self.seed, self.sim.now());
         let mut stated: Vec<(usize, Epoch, i64, u64)> = Vec::new();
         for index in self.living() {
-            let (node, own) = self.pods[index];
-            let Some(pod) = self.pod(index) else { continue };
-            let reading = pod.group_time(own.read(now));
+            let (node, _) = self.pods[index];
+            let Some(reading) = self.reading(index) else { continue };
             let Some(error) = reading.error_ns else { continue };
             let time = reading.now_ns;
             let before = self.times.shown.insert(node, time);
@@ -86,11 +93,7 @@ impl World {
             let Some(view) = self.times.entered.get(&index).copied() else { continue };
             self.times.had.insert((node, self.times.lines[&view].begun));
             // Raw clocks are as they are assumed to be, and what a clock states contradicts nothing.
-            assert_ne!(
-                reading.state,
-                clock::State::Disrupted,
-                "seed {seed} at {now:?}: pod {index}"
-            );
+            assert_ne!(reading.state, State::Disrupted, "seed {seed} at {now:?}: pod {index}");
             stated.push((index, view, time, error));
         }
         for (place, (pod, view, time, error)) in stated.iter().enumerate() {

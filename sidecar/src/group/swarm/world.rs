@@ -224,7 +224,12 @@ impl World {
     /// A claim's application writes to the store that its lock protects, though it may have lost it.
     pub(super) fn write(&mut self, number: Number) {
         let claim = &self.claims[&number];
-        let (Some(token), lock) = (claim.token, claim.lock.clone()) else { return };
+        if let (Some(token), lock) = (claim.token, claim.lock.clone()) {
+            self.store(lock, token);
+        }
+    }
+
+    pub(super) fn store(&mut self, lock: String, token: u64) {
         let highest = self.stores.entry(lock.clone()).or_default();
         let accepted = token >= *highest;
         *highest = token.max(*highest);
@@ -326,6 +331,7 @@ impl World {
             }
             self.see(index, seen);
         }
+        self.check_leads();
         self.check_clocks();
     }
 
@@ -372,6 +378,11 @@ impl World {
                     self.seed
                 );
                 if !is_safe {
+                    let seed = self.seed;
+                    assert!(
+                        self.had_no_arbiter,
+                        "seed {seed}: claim {number} is advisory beside an arbiter"
+                    );
                     let was_safe = !std::mem::replace(&mut claim.is_advisory, true) && !first;
                     self.count("advisory");
                     if was_safe {
