@@ -67,9 +67,7 @@ fn named(tests: &[String]) -> Vec<&str> {
 /// Runs them.
 pub fn run() -> Result<()> {
     let tests = Tests::of_workspace()?;
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--quiet", "--locked", "--workspace"]).args(tests.searches());
-    command::run(cargo.current_dir(cache::workspace()))?;
+    campaign::cargo_test(&[&["--workspace"][..], &tests.searches()].concat()).run()?;
     campaign::sim_usual(SEEDS)
 }
 

@@ -374,7 +374,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 const ALONE: &str = "alone::";
 
 /// How many of the others run at a time: they mostly wait.
-const BESIDE: &str = "--test-threads=3";
+const BESIDE: &str = "--test-threads=4";
 
 /// With them all tests are there.
 const FEATURES: &str = "conclave-e2e/cluster,conclave-e2e/page";
