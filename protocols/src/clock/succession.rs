@@ -47,10 +47,10 @@ impl Succession {
     ) -> VirtualClock {
         let is_successor = next.base == Some(self.epoch);
         // A view that the register has was made from another, in which a member of it may have begun another time, also if
-        // nothing arbitrates from it on. The members of one that numbered itself may all have been in such a view, but for one
-        // that comes from where something arbitrated.
-        let both_by_themselves = next.epoch.is_unarbitrated() && !self.is_arbitrated;
-        let follows_on = is_successor || both_by_themselves;
+        // nothing arbitrates from it on. A view that numbered itself was made from none that is known: a member that comes
+        // from one with an arbiter goes on with what it would state for good there, and with nothing else.
+        let goes_on_by_itself = !self.is_arbitrated || transfer.is_safe();
+        let follows_on = is_successor || next.epoch.is_unarbitrated() && goes_on_by_itself;
         // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
         let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);

@@ -41,8 +41,8 @@ pub struct Transfer {
     /// No leader that has not this member's time begins another before that: zero before the first lease, and nothing
     /// where nothing arbitrates.
     led_until: Option<LocalTime>,
-    /// Every member of the view before was in it and had the time, and this member has had no lease in the present one yet:
-    /// another time can no more begin without it than if it had stayed in that view.
+    /// Something arbitrated in the view before, every member of which was in it and had the time, and this member has had no
+    /// lease in the present one yet: another time can no more begin without it than if it had stayed in that view.
     had_in_common: bool,
     /// This member leads the view, and has had no lease in it yet: the others may begin the next without it, and know of
     /// none that has the time.
@@ -70,12 +70,16 @@ impl Transfer {
     /// shown for as long as no other view can have a leader.
     pub fn map(&self) -> ClockMap {
         let map = self.clock.map();
-        let is_safe = self.had_in_common || self.clock.is_common() && !self.lacks_lease;
-        match self.led_until.filter(|_| !is_safe) {
+        match self.led_until.filter(|_| !self.is_safe()) {
             None => map,
             Some(LocalTime(0)) => ClockMap { synced_raw: None, ..map },
             Some(led) => ClockMap { void_from: map.void_from.min(led.0), ..map },
         }
+    }
+
+    /// No other time can begin without this member: where something arbitrates, what it has is stated whoever leads.
+    pub(super) fn is_safe(&self) -> bool {
+        self.had_in_common || self.clock.is_common() && !self.lacks_lease
     }
 
     /// The clock with which an algorithm begins a view.
@@ -92,7 +96,8 @@ impl Transfer {
             self.clock.lapse();
         }
         let goes_on = follows_on && self.clock.is_common();
-        self.had_in_common = leads.is_none() && goes_on && !self.lacks_lease;
+        let was_arbitrated = self.led_until.is_some();
+        self.had_in_common = leads.is_none() && goes_on && was_arbitrated && !self.lacks_lease;
         self.lacks_lease = leads.is_some() && is_arbitrated;
         // Zero if nobody has read the clock yet.
         let begin = LocalTime(u64::from(self.clock.was_set()));

@@ -358,7 +358,7 @@ fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
     }
 }
 
-/// The others of the last view that missed nothing go on, and so does whoever was among them.
+/// Those that missed no view go on.
 #[test]
 fn a_time_from_before_a_missed_view_does_not_come_back_where_nothing_arbitrates() {
     for algorithm in ClockAlgorithm::ALL {
@@ -383,6 +383,38 @@ fn a_time_from_before_a_missed_view_does_not_come_back_where_nothing_arbitrates(
         pods.pass(SECOND, &[3, 4, 0]);
         assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
         assert!(!contradict(&pods, 0, 3), "{algorithm:?}");
+    }
+}
+
+/// With an arbiter it would go on stating that time, whatever becomes of the others.
+#[test]
+fn a_member_that_is_cut_off_with_a_common_time_goes_on_where_nothing_arbitrates() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[4]);
+        pods.are_arbitrated = false;
+        pods.enter(Epoch::UNARBITRATED.0 + 1, 0, &[4]);
+        pods.pass(2 * LEASE, &[4]);
+        assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}");
+        assert!(!contradict(&pods, 4, 3), "{algorithm:?}");
+    }
+}
+
+/// Others may have left such a view for another one meanwhile, and have begun a time there.
+#[test]
+fn a_time_in_common_where_nothing_arbitrates_is_not_safe_once_something_does() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[]);
+        pods.are_arbitrated = false;
+        pods.enter(4, 3, &[2, 3, 4]);
+        pods.pass(2 * SECOND, &[2, 3, 4]);
+        pods.are_arbitrated = true;
+        pods.all[4].is_cut_off = true;
+        pods.begin(5, 4, &[2, 3, 4], &[2, 3, 4]);
+        assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}: it has had no lease");
+        pods.lead(&[4]);
+        assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}: nobody else leads");
+        pods.pass(LEASE + MS, &[2, 3]);
+        assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}: others may by now");
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Leads {
     /// Who may lead next, since when its lead before was over.
     next: BTreeMap<usize, Number>,
     count: Number,
+    /// Whose applications stand, as far as they know.
+    stand: BTreeSet<usize>,
     /// The last token that each application had.
     tokens: BTreeMap<usize, u64>,
     /// Those that were shown as advisory, of which nothing is promised any more.
@@ -72,6 +74,12 @@ impl World {
 
     /// What its application asked for is done. It may have got another lead meanwhile, which is given up with that.
     pub(super) fn is_done(&mut self, pod: usize, what: &str) {
+        if what == "stand" {
+            self.leads.stand.insert(pod);
+        }
+        if what == "withdraw" {
+            self.leads.stand.remove(&pod);
+        }
         if matches!(what, "withdraw" | "resign a lead") {
             self.stops(pod);
             if let Some(open) = self.leads.open.get_mut(&pod) {
@@ -124,6 +132,8 @@ impl World {
                 self.record(Operation::Extended { claim, until });
             }
             None => {
+                let stands = self.leads.stand.contains(&pod);
+                assert!(stands, "seed {seed}: pod {pod} leads, and does not stand");
                 let number = self.leads.next.remove(&pod).expect("it was to stand first");
                 let open = Open { number, token, until, has_stopped: false, is_given_up: false };
                 self.leads.open.insert(pod, open);

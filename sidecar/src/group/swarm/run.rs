@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use conclave_protocols::clock;
 use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{
@@ -334,9 +335,9 @@ impl Run {
     fn all_have_the_time(&mut self) {
         let patience = self.world.policy.timing.leader_lease * 20;
         self.wait("group time", patience, |world| {
-            let states =
-                |index: &usize| world.reading(*index).is_some_and(|of| of.error_ns.is_some());
-            world.living().iter().all(states)
+            let read = |index: usize| world.reading(index).map(|reading| reading.state);
+            let has_it = |index| read(index) == Some(clock::State::Synchronised);
+            world.living().into_iter().all(has_it)
         });
     }
 
