@@ -77,7 +77,7 @@ impl Transfer {
         }
     }
 
-    /// No other time can begin without this member: where something arbitrates, what it has is stated whoever leads.
+    /// Nobody can begin another time without this member. Where something arbitrates, it goes on with that in whatever view.
     pub(super) fn is_safe(&self) -> bool {
         self.had_in_common || self.clock.is_common() && !self.lacks_lease
     }
