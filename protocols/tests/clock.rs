@@ -42,6 +42,8 @@ mod succession;
 mod textbook;
 #[path = "clock/trust.rs"]
 mod trust;
+#[path = "clock/unarbitrated.rs"]
+mod unarbitrated;
 #[path = "clock/weather.rs"]
 mod weather;
 #[path = "clock/world.rs"]

@@ -13,7 +13,6 @@ use crate::time::{LocalTime, hold};
 pub struct Succession {
     epoch: Epoch,
     members: BTreeSet<Incarnation>,
-    is_arbitrated: bool,
     begins_from: LocalTime,
 }
 
@@ -49,8 +48,8 @@ impl Succession {
         // A view that the register has was made from another, in which a member of it may have begun another time, also if
         // nothing arbitrates from it on. A view that numbered itself was made from none that is known: a member that comes
         // from one with an arbiter goes on with what it would state for good there, and with nothing else.
-        let goes_on_by_itself = !self.is_arbitrated || transfer.is_safe();
-        let follows_on = is_successor || next.epoch.is_unarbitrated() && goes_on_by_itself;
+        let goes_on_by_itself = next.epoch.is_unarbitrated() && transfer.goes_on_by_itself();
+        let follows_on = is_successor || goes_on_by_itself;
         // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
         let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);
@@ -61,7 +60,6 @@ impl Succession {
         let clock = transfer.clock().clone().made_from(next.base).beginning_from(self.begins_from);
         self.epoch = next.epoch;
         self.members = next.members;
-        self.is_arbitrated = next.is_arbitrated;
         clock
     }
 

@@ -78,8 +78,13 @@ impl Transfer {
     }
 
     /// Nobody can begin another time without this member. Where something arbitrates, it goes on with that in whatever view.
-    pub(super) fn is_safe(&self) -> bool {
+    fn is_safe(&self) -> bool {
         self.had_in_common || self.clock.is_common() && !self.lacks_lease
+    }
+
+    /// Whether this member goes on with its time in a view that numbered itself, whatever the others had.
+    pub(super) fn goes_on_by_itself(&self) -> bool {
+        self.led_until.is_none() || self.is_safe()
     }
 
     /// The clock with which an algorithm begins a view.

@@ -1,0 +1,68 @@
+//! What becomes of a clock in views after which nothing arbitrates, and when an arbiter is back.
+
+use conclave_protocols::Epoch;
+use conclave_protocols::clock::State;
+use conclave_protocols::policy::ClockAlgorithm;
+
+use crate::lapse::{contradict, two_times};
+use crate::pods::{LEASE, MS, SECOND};
+
+/// Those that missed no view go on.
+#[test]
+fn a_time_from_before_a_missed_view_does_not_come_back_where_nothing_arbitrates() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[0]);
+        pods.are_arbitrated = false;
+        pods.enter(4, 3, &[2, 3, 4]);
+        let mut number = Epoch::UNARBITRATED.0;
+        for members in [&[2, 3, 4, 0][..], &[3, 4, 0]] {
+            number += 1;
+            pods.enter(number, 0, members);
+            pods.pass(SECOND, members);
+            assert_eq!(
+                pods.state(0),
+                State::Unsynchronised,
+                "{algorithm:?}: nobody gave it a time"
+            );
+            for one in [3, 4] {
+                assert_eq!(pods.state(one), State::Synchronised, "{algorithm:?}: {one}");
+            }
+        }
+        pods.all[0].is_cut_off = false;
+        pods.pass(SECOND, &[3, 4, 0]);
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
+        assert!(!contradict(&pods, 0, 3), "{algorithm:?}");
+    }
+}
+
+/// With an arbiter it would go on stating that time, whatever becomes of the others.
+#[test]
+fn a_member_that_is_cut_off_with_a_common_time_goes_on_where_nothing_arbitrates() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[4]);
+        pods.are_arbitrated = false;
+        pods.enter(Epoch::UNARBITRATED.0 + 1, 0, &[4]);
+        pods.pass(2 * LEASE, &[4]);
+        assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}");
+        assert!(!contradict(&pods, 4, 3), "{algorithm:?}");
+    }
+}
+
+/// Others may have left such a view for another one meanwhile, and have begun a time there.
+#[test]
+fn a_time_in_common_where_nothing_arbitrates_is_not_safe_once_something_does() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[]);
+        pods.are_arbitrated = false;
+        pods.enter(4, 3, &[2, 3, 4]);
+        pods.pass(2 * SECOND, &[2, 3, 4]);
+        pods.are_arbitrated = true;
+        pods.all[4].is_cut_off = true;
+        pods.begin(5, 4, &[2, 3, 4], &[2, 3, 4]);
+        assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}: it has had no lease");
+        pods.lead(&[4]);
+        assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}: nobody else leads");
+        pods.pass(LEASE + MS, &[2, 3]);
+        assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}: others may by now");
+    }
+}
