@@ -392,7 +392,7 @@ fn line(reading: &Reading) -> String {
     )
 }
 
-/// Whether a program is there. A run of all tests counts what could show nothing (`e2e/src/skipped.rs`).
+/// Whether a program is there. A run of all tests counts what could show nothing (`e2e/testbed/src/skipped.rs`).
 fn is_there(program: &str, version: &str) -> Outcome<bool> {
     let is_there = Command::new(program).arg(version).output().is_ok_and(|o| o.status.success());
     if !is_there {

@@ -10,7 +10,7 @@ mod reads;
 mod server;
 mod starts;
 mod tallies;
-pub mod time;
+mod time;
 
 use std::process::Command;
 use std::thread;
@@ -20,9 +20,11 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use self::server::{Dev, MEMBERS, Rivals, api};
-use crate::binaries::{self, RIVALS};
+use self::time::Spans;
 use crate::http::Http;
-use crate::{command, packages, wait};
+use clap::{Parser, Subcommand};
+use conclave_testbed::binaries::{self, RIVALS};
+use conclave_testbed::{campaign, command, packages, wait};
 
 /// Rounds of losing a leader.
 const LOSSES: usize = 10;
@@ -32,8 +34,43 @@ const WATCHED: Duration = Duration::from_secs(3);
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Runs all measurements and prints them.
-pub fn run() -> Result<()> {
+/// Measures locks, fail-over and joins in `conclave dev`, with Redis, etcd and ZooKeeper beside it.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+pub struct Arguments {
+    /// Measures fail-over on the running test cluster instead, with client-go beside it.
+    #[arg(long)]
+    cluster: bool,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Measures group time on the running test cluster, with Debian's chronyd beside it.
+    Time {
+        /// For how long each part is measured: `60s`, `30m`.
+        #[arg(long, value_parser = campaign::time, default_value = "60s")]
+        time: Duration,
+        /// For how long the clocks settle before.
+        #[arg(long, value_parser = campaign::time, default_value = "40s")]
+        settle: Duration,
+    },
+}
+
+impl Arguments {
+    /// Measures what they name.
+    pub fn run(self) -> Result<()> {
+        match self.what {
+            Some(What::Time { time: measure, settle }) => time::run(Spans { settle, measure }),
+            None if self.cluster => run_on_cluster(),
+            None => run_here(),
+        }
+    }
+}
+
+/// Runs all measurements of `conclave dev` and prints them.
+fn run_here() -> Result<()> {
     let dev = Dev::start()?;
     Dev::await_members(SOON)?;
     starts::run()?;
@@ -48,7 +85,7 @@ pub fn run() -> Result<()> {
 }
 
 /// Measures the loss of a leader on the cluster, and what a sidecar costs its node, that `cargo xtask cluster up` has booted.
-pub fn run_on_cluster() -> Result<()> {
+fn run_on_cluster() -> Result<()> {
     footprint::run()?;
     failover::run()
 }

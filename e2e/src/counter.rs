@@ -4,9 +4,9 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-use crate::cluster::Pod;
 use crate::product::{APPLICATION, Group, SOON};
-use crate::wait;
+use conclave_testbed::cluster::Pod;
+use conclave_testbed::wait;
 
 /// A number in a Redis beside a group.
 #[derive(Debug)]

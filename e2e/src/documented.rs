@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use crate::cache;
+use conclave_testbed::cache;
 
 /// The block of YAML on a page that has an object of this name.
 pub fn manifest(page: &str, name: &str) -> Result<String> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::cluster::{Cluster, Namespace};
 use crate::load::{Diary, HandOvers, Load};
 use crate::product::Group;
+use conclave_testbed::cluster::{Cluster, Namespace};
 
 /// Short waits, so that the tests need not be long.
 pub const FAST: &str =

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::cluster::Pod;
 use crate::http::Http;
 use crate::product::ADMIN;
+use conclave_testbed::cluster::Pod;
 
 /// The gauge of the group's own leader.
 pub const LEADS_GROUP: &str = "conclave_leader{";

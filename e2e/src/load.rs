@@ -15,10 +15,10 @@ use conclave_protocols::history::{History, Operation};
 use serde_json::Value;
 
 use crate::boottime::Boottime;
-use crate::cluster::{Cluster, Pod, PodNetwork};
 use crate::http::{Http, Reply};
 use crate::product::API;
 use crate::second_opinion;
+use conclave_testbed::cluster::{Cluster, Pod, PodNetwork};
 
 /// What a client waits after something went wrong.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -13,11 +13,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::binaries::{self, Binary};
-use crate::cluster::{Cluster, Namespace, Pod};
 use crate::traces::{self, Traces};
-use crate::{cache, command, image, wait};
 pub(crate) use calls::{ADMIN, API};
+use conclave_testbed::binaries::{self, Binary};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::{cache, command, image, wait};
 use witness::Witness;
 
 /// The release and the namespace of the operator.

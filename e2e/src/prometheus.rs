@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
 use crate::product::{ADMIN, SYSTEM};
-use crate::{binaries, command, wait};
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::{binaries, command, wait};
 
 /// A Prometheus of one test; it ends with it.
 #[derive(Debug)]

@@ -9,6 +9,7 @@
 //! `CONCLAVE_DAY` repeats what another day had.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -162,7 +163,7 @@ pub fn enforces_policies() -> Result<bool> {
 }
 
 /// Days since 1970, or what the user says instead.
-pub fn day() -> Result<u64> {
+fn day() -> Result<u64> {
     if let Ok(day) = std::env::var("CONCLAVE_DAY") {
         return day.parse().context("`CONCLAVE_DAY` is no number of days since 1970");
     }
@@ -170,8 +171,13 @@ pub fn day() -> Result<u64> {
     Ok(now.as_secs() / (24 * 60 * 60))
 }
 
-/// What was chosen, to be printed.
-pub fn shown(chosen: &[impl fmt::Display]) -> String {
+/// Prints what was chosen and on which day, also in a run that keeps what its tests print.
+pub fn announce(what: &str, chosen: &[impl fmt::Display]) -> Result<()> {
+    let line = format!("on day {}, {what}: {}\n", day()?, list(chosen));
+    Ok(io::stderr().write_all(line.as_bytes())?)
+}
+
+fn list(chosen: &[impl fmt::Display]) -> String {
     chosen.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -188,7 +194,7 @@ fn named(names: &str) -> Result<Vec<Algorithm>> {
     let find = |name: &str| {
         let mut all = Algorithm::all().into_iter();
         let found = all.find(|algorithm| algorithm.name() == name.trim());
-        found.with_context(|| format!("`{name}` is none of {}", shown(&Algorithm::all())))
+        found.with_context(|| format!("`{name}` is none of {}", list(&Algorithm::all())))
     };
     names.split(',').map(find).collect()
 }
@@ -233,7 +239,7 @@ mod tests {
     #[test]
     fn names_are_found_and_others_are_refused() {
         assert_eq!(named("all").unwrap(), Algorithm::all());
-        assert_eq!(shown(&named("Central").unwrap()), "Central");
+        assert_eq!(list(&named("Central").unwrap()), "Central");
         assert!(named("Central,Best").unwrap_err().to_string().contains("Best"));
     }
 }

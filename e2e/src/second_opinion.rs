@@ -13,8 +13,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use conclave_protocols::history::{History, Scope, Violation};
 
-use crate::binaries::{self, PORCUPINE};
-use crate::{cache, cluster, command};
+use conclave_testbed::binaries::{self, PORCUPINE};
+use conclave_testbed::{cache, cluster, command};
 
 /// What Porcupine says.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -22,8 +22,8 @@ use conclave_protocols::trace::{Clocks, Line, Merged, Refusal, merge};
 use serde_json::Value;
 
 use crate::boottime::Boottime;
-use crate::cluster::{Cluster, evidence_directory};
 use crate::product::SIDECAR;
+use conclave_testbed::cluster::{Cluster, evidence_directory};
 
 /// What sidecars are set to log.
 pub const LOG: &str = "info,kube=warn,conclave::trace=trace";

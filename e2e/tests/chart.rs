@@ -6,10 +6,10 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use conclave_e2e::cache;
 use conclave_operator::authority::SECRET_NAME;
 use conclave_operator::config::{Config, Flags};
 use conclave_operator::rbac::{CLUSTER, OWN_NAMESPACE, PERMISSIONS, Permission};
+use conclave_testbed::cache;
 use serde_json::{Value, json};
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use conclave_e2e::{binaries, cache, command};
 use conclave_operator::config::{Config, Flags};
+use conclave_testbed::{binaries, cache, command};
 use serde_json::{Value, json};
 
 #[test]

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::binaries::{Binary, HELM_3, HELMS};
-use conclave_e2e::{cache, command, monitoring};
+use conclave_e2e::monitoring;
+use conclave_testbed::binaries::{Binary, HELM_3, HELMS};
+use conclave_testbed::{cache, command};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -320,7 +321,7 @@ fn an_image_is_named_by_its_digest_or_else_by_its_tag() -> Result<()> {
         (String::new(), format!("ghcr.io/conclave-dev/conclave:{}", env!("CARGO_PKG_VERSION"))),
         (
             "image.registry=conclave.local,image.repository=conclave,image.tag=dev".to_owned(),
-            conclave_e2e::image::PRODUCT.to_owned(),
+            conclave_testbed::image::PRODUCT.to_owned(),
         ),
         (
             format!("image.registry=,image.repository=a.test/b,image.tag=v1,image.digest={digest}"),

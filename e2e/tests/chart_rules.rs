@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use anyhow::Result;
-use conclave_e2e::{binaries, cache, command, monitoring};
+use conclave_e2e::monitoring;
+use conclave_testbed::{binaries, cache, command};
 
 #[test]
 fn each_alert_fires_and_clears_as_its_test_states() -> Result<()> {

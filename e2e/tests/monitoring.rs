@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cache;
 use conclave_e2e::monitoring::{dashboards, queries};
 use conclave_protocols::member::GROUP_MAX;
 use conclave_protocols::record::MEMBERS_MAX;
+use conclave_testbed::cache;
 use serde_json::Value;
 
 #[test]

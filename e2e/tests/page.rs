@@ -22,7 +22,7 @@ mod traffic;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 
 use browser::Browser;
 use dev::Dev;

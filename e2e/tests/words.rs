@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cache;
+use conclave_testbed::cache;
 
 use source::{code, comments, paragraphs, strings};
 use subjects::{bare, is_bare_name};
@@ -36,7 +36,7 @@ const SENTENCE: usize = 5;
 const ABOUT_WORDS: &[&str] = &[
     "clock-page/",
     "e2e/src/clock_pages",
-    "e2e/src/fuzz.rs",
+    "e2e/testbed/src/fuzz.rs",
     "e2e/tests/documents",
     "e2e/tests/page",
     "e2e/tests/words",

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::footprint::time_on_core;
 use super::server::end;
-use crate::cluster::PodNetwork;
-use crate::{command, wait};
+use conclave_testbed::cluster::PodNetwork;
+use conclave_testbed::{command, wait};
 
 /// How its instances are connected, and how often they ask.
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::{named, print};
-use crate::binaries::LEADER_ELECTION;
-use crate::cluster::{Cluster, Pod, Signal};
 use crate::http::Http;
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{self, Group, SIDECAR};
+use conclave_testbed::binaries::LEADER_ELECTION;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
 
 /// How many leaders are lost in each way.
 pub(super) const LOSSES: usize = 50;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use rustix::param::clock_ticks_per_second;
 
 use super::server::memory_kib;
-use crate::cluster::{Cluster, Pod};
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{Group, SIDECAR};
+use conclave_testbed::cluster::{Cluster, Pod};
 
 /// How many pods the group has.
 const PODS: usize = 5;

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use super::failover::LOSSES;
 use super::print;
-use crate::cluster::{Cluster, Pod, Signal};
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{Group, SIDECAR};
-use crate::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 /// The election.
 const NAME: &str = "reports";

@@ -7,10 +7,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::clock_pages::at;
-use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
 use crate::product::API;
-use crate::{cache, command};
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::{cache, command};
 
 /// How many calls are made.
 const CALLS: usize = 5_000;

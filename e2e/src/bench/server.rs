@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::binaries::ETCD;
 use crate::http::{Http, Reply};
-use crate::{image, wait};
+use conclave_testbed::binaries::ETCD;
+use conclave_testbed::{image, wait};
 
 /// Where the group's first API is; the page is 300 above.
 const BASE: u16 = 27_070;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::print;
 use crate::http::Http;
-use crate::image;
+use conclave_testbed::image;
 
 /// How many sidecars are started, one after the other.
 const STARTS: usize = 50;

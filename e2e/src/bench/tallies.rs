@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::cluster::Pod;
 use crate::prometheus::sum_over;
+use conclave_testbed::cluster::Pod;
 
 /// The counters of several sidecars at a moment: what each took of a processor, and of the others the sum.
 pub(super) struct Tally {

@@ -16,9 +16,9 @@ use super::reads;
 use super::server::end;
 use super::tallies::Tally;
 use crate::clock_pages::{self, Findings, Source, Starts, Watch, at};
-use crate::cluster::{Cluster, Pod, PodNetwork, Signal};
 use crate::product::{self, Group, SIDECAR};
-use crate::{packages, wait};
+use conclave_testbed::cluster::{Cluster, Pod, PodNetwork, Signal};
+use conclave_testbed::{packages, wait};
 
 /// How many members the group has.
 const MEMBERS: usize = 5;
@@ -42,7 +42,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// For how long is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Spans {
+pub(super) struct Spans {
     /// Before the first part.
     pub settle: Duration,
     /// Each part.
@@ -50,7 +50,7 @@ pub struct Spans {
 }
 
 /// Measures on the cluster that `cargo xtask cluster up` has booted, and prints the figures.
-pub fn run(spans: Spans) -> Result<()> {
+pub(super) fn run(spans: Spans) -> Result<()> {
     let cluster = &Cluster::from_env()?;
     ensure!(cluster.is_ours_or_skip("the clocks of a group"), "this needs a cluster of its own");
     packages::install_time_rivals()?;

@@ -7,8 +7,8 @@ use conclave_clock_page::{OpenError, Reader, Status};
 use serde_json::{Value, json};
 
 use super::{Fault, Pages};
-use crate::cluster::{Cluster, Namespace, Pod};
 use crate::product::{Group, SIDECAR};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 
 /// A page of a group on this machine.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use conclave_clock_page::{Reader, Status};
 use super::PERIOD;
 use super::deploy::page;
 use crate::boottime::Boottime;
-use crate::cluster::{Cluster, Pod};
 use crate::product::SIDECAR;
+use conclave_testbed::cluster::{Cluster, Pod};
 
 /// When the pages of new pods, whose clocks have no fault, state a time first.
 #[derive(Debug)]

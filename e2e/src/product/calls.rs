@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{APPLICATION, Answer, Group};
-use crate::cluster::Pod;
 use crate::http::Http;
+use conclave_testbed::cluster::Pod;
 
 /// What an application sends.
 #[derive(Clone, Copy, Debug)]

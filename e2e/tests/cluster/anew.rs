@@ -5,11 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Pod};
 use conclave_e2e::faults::{BRIEF, CALM, with_group};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Answer, Group, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Cut, Pod};
+use conclave_testbed::wait;
 
 #[test]
 fn a_conclave_made_anew_grants_nothing_that_is_held() -> Result<()> {

@@ -7,12 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cluster::{Cluster, Pod};
 use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::load::{Grant, HandOvers, Load};
 use conclave_e2e::product::{Answer, Group, SOON};
 use conclave_e2e::rotation::{self, Algorithm, Change};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::wait;
 use serde_json::json;
 
 use super::locks::{PODS, put_in_force};
@@ -34,7 +34,7 @@ fn a_member_that_holds_goes_on_and_the_member_that_waits_enters_whatever_takes_t
         return Ok(());
     }
     let changes = rotation::changes()?;
-    println!("changes: {}", rotation::shown(&changes));
+    rotation::announce("changes of lock algorithms", &changes)?;
     let Some(first) = changes.first() else { return Ok(()) };
     let locks = format!("[{{names: [\"*\"], algorithm: {}}}]", first.from);
     cluster.in_namespace("lock-changes", |namespace| {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::clock_pages::{self, Fault, Findings, Source, Watch, at};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{self, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 /// How far the raw clock of each sidecar is off, in milliseconds, how much too fast it runs, in parts per million, and by how
 /// much its rate differs from that one way and then the other, in parts per billion: otherwise all would have the same. The

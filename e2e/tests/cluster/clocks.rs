@@ -3,9 +3,10 @@
 use std::{slice, thread};
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, SOON};
-use conclave_e2e::{prometheus, wait};
+use conclave_e2e::prometheus;
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::wait;
 use serde_json::Value;
 
 /// How far each pod's clock is off, in milliseconds, and how much too fast it runs, in parts per

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::Pod;
 use conclave_e2e::product::{Group, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::Pod;
+use conclave_testbed::wait;
 
 /// What some members have counted so far of one election.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{APPLICATION, Answer, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
 use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 use crate::counts::Counts;
 use crate::nominations;

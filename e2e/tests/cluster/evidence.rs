@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 use crate::elections::{lead, path, stand};
 

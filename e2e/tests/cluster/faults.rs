@@ -4,12 +4,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
 use conclave_e2e::faults::{BRIEF, CALM, FAST, under_load, with_group};
 use conclave_e2e::leader_watch::{LEADS_GROUP, LeaderWatch};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Cut, Pod, Signal};
+use conclave_testbed::wait;
 use jiff::{SignedDuration, Timestamp};
 
 #[test]

@@ -3,10 +3,10 @@
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
 use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON, claim_path};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Cut, Namespace, Pod, Signal};
+use conclave_testbed::wait;
 
 /// Short waits, so that the tests need not be long.
 const FAST: &str =

@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::Cluster;
 use conclave_e2e::product::{self, Group};
 use conclave_e2e::prometheus::Prometheus;
-use conclave_e2e::{binaries, cache, command};
+use conclave_testbed::cluster::Cluster;
+use conclave_testbed::{binaries, cache, command};
 
 /// What a reader of the quick start pastes once the operator is there. The images are those of this cluster.
 #[test]

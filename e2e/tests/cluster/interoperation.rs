@@ -9,12 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::binaries::LEADER_ELECTION;
 use conclave_e2e::boottime::Boottime;
-use conclave_e2e::cluster::{Cluster, Namespace, Pod, Signal};
 use conclave_e2e::http::Http;
 use conclave_e2e::product::{Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::binaries::LEADER_ELECTION;
+use conclave_testbed::cluster::{Cluster, Namespace, Pod, Signal};
+use conclave_testbed::wait;
 use serde_json::Value;
 
 use crate::elections::{lead, path, stand, withdraw};

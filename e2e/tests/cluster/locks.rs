@@ -7,13 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::prometheus::{self, Prometheus};
 use conclave_e2e::rotation::{self, Algorithm, Cost, Sections};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 use serde_json::{Value, json};
 
 /// Short waits, so that the tests need not be long.
@@ -42,7 +42,7 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
         return Ok(());
     }
     let algorithms = rotation::chosen()?;
-    println!("algorithms: {}", rotation::shown(&algorithms));
+    rotation::announce("lock algorithms through crashes", &algorithms)?;
     cluster.in_namespace("locks", |namespace| {
         let spec = format!("{{timing: {TIMING}, superpeers: {{sharePercent: 100}}}}");
         Group::traced(namespace, &spec, PODS, |group| {

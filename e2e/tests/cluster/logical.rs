@@ -1,9 +1,9 @@
 //! Logical clocks of three pods: a message goes from one to the next, and the stamps show what happened before what.
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{Answer, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 use serde_json::{Value, json};
 
 const KINDS: [&str; 3] = ["Lamport", "Vector", "Hybrid"];

@@ -2,11 +2,11 @@
 //! file, but each fires a second after its expression became true, and their limits and windows are small.
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut};
 use conclave_e2e::faults::with_group;
 use conclave_e2e::monitoring::{dashboards, impatient_rules, queries};
 use conclave_e2e::product::{APPLICATION, Group};
 use conclave_e2e::prometheus::Prometheus;
+use conclave_testbed::cluster::{Cluster, Cut};
 
 #[test]
 fn dashboards_show_a_real_group_and_its_alerts_fire_and_clear() -> Result<()> {

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::leader_watch::{LEADS_GROUP, LeaderWatch};
 use conclave_e2e::product::{APPLICATION, Group};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 
 use crate::elections::lead;
 

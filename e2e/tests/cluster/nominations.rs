@@ -1,11 +1,11 @@
 //! What an election costs on a real cluster: the leader is killed or withdraws, and the messages of the others are counted.
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
-use conclave_e2e::wait;
 use conclave_protocols::cost;
 use conclave_protocols::policy::ElectionAlgorithm;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 use crate::counts::Counts;
 use crate::elections::{lead, lead_after, path, stand, withdraw};

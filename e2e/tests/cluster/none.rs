@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
 use conclave_e2e::product::{Group, SIDECAR, SOON, claim_path};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Cut, Pod, Signal};
+use conclave_testbed::wait;
 
 const NONE: &str = "{arbiter: None, timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
 

@@ -4,11 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod};
 use conclave_e2e::faults::{BRIEF, CALM, under_load, with_group};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Group, SOON};
-use conclave_e2e::{prometheus, wait};
+use conclave_e2e::prometheus;
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::wait;
 
 #[test]
 fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {

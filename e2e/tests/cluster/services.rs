@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 use crate::elections::{lead, path};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Namespace, Node, Pod, Signal};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Cut, Namespace, Node, Pod, Signal};
+use conclave_testbed::wait;
 
 #[test]
 fn a_client_on_another_node_reaches_a_server_by_pod_and_by_service_address() -> Result<()> {

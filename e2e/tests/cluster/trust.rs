@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
+use conclave_e2e::documented;
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SIDECAR, SOON, SYSTEM};
-use conclave_e2e::{documented, wait};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::wait;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 

@@ -4,12 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
-use conclave_e2e::image;
 use conclave_e2e::leader_watch::{LEADS_GROUP, LeaderWatch};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{self, Group, SELECTOR, SOON};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::image;
+use conclave_testbed::wait;
 
 /// Short waits, so that the test need not be long.
 const FAST: &str =

@@ -1,7 +1,7 @@
 //! Calls of the HTTP API in the documents, against its own description.
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cache;
+use conclave_testbed::cache;
 use serde_json::Value;
 
 /// Whether the API has the path, with that method and these parameters.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use clap::error::ErrorKind;
 use conclave_crds::schema;
-use conclave_e2e::cache;
+use conclave_e2e::bench::Arguments as Bench;
 use conclave_sidecar::command::Cli;
+use conclave_testbed::cache;
+use conclave_testbed::xtask::Arguments as Xtask;
 use serde_json::Value;
 
 use super::manifests;
@@ -26,7 +27,7 @@ pub(crate) fn check(call: &Call) -> Result<()> {
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match program.as_str() {
-        "conclave" | "/conclave" => conclave(&arguments),
+        "conclave" | "/conclave" => parse::<Cli>(&arguments),
         "cargo" => cargo(&arguments),
         "curl" => super::calls::check(&arguments),
         "kubectl" => {
@@ -54,12 +55,21 @@ const OF_OTHERS: &[&str] = &[
     "sh", "skopeo", "sudo", "tar", "wait", "wc",
 ];
 
-fn conclave(arguments: &[&str]) -> Result<()> {
-    match Cli::try_parse_from([&["conclave"], arguments].concat()) {
+fn parse<T: Parser>(arguments: &[&str]) -> Result<()> {
+    use ErrorKind::{
+        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, MissingRequiredArgument,
+    };
+    match T::try_parse_from([&["program"], arguments].concat()) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(()),
         // A sentence may name a command without all that it needs.
-        Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | MissingRequiredArgument
+            ) =>
+        {
+            Ok(())
+        }
         Err(error) => bail!("{error}"),
     }
 }
@@ -73,7 +83,7 @@ fn cargo(arguments: &[&str]) -> Result<()> {
         "run" if own.contains(&"--example") => targets(own),
         "run" => {
             ensure!(own.ends_with(&["--bin", "conclave"]), "what does it run?");
-            conclave(behind)
+            parse::<Cli>(behind)
         }
         "deny" | "fmt" => Ok(()),
         "build" | "clippy" | "test" => targets(own),
@@ -81,12 +91,11 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     }
 }
 
-/// With `--help` at the end it does nothing, and refuses what it does not know before that.
 fn xtask(arguments: &[&str]) -> Result<()> {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).arg("--help").output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+    match arguments {
+        ["bench", rest @ ..] => parse::<Bench>(rest),
+        all => parse::<Xtask>(all),
+    }
 }
 
 /// The packages, the examples and the integration tests that are named.

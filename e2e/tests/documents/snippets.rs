@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cache;
+use conclave_testbed::cache;
 use serde_json::Value;
 
 use super::{commands, manifests, shell};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 use serde_json::Value;
 
 use super::browser::Browser;

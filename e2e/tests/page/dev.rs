@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 use minreq::Method;
 use serde_json::Value;
 use tempfile::NamedTempFile;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 
 use super::browser::Browser;
 use super::dev::Dev;

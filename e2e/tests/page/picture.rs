@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::{cache, wait};
+use conclave_testbed::{cache, wait};
 
 use super::browser::Browser;
 use super::dev::Dev;

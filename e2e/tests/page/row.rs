@@ -1,7 +1,7 @@
 //! The row of a lock on the page: a cell for each member.
 
 use anyhow::{Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 
 use super::LONG;
 use super::browser::Browser;

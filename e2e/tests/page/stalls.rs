@@ -1,7 +1,7 @@
 //! What the page says of the times in which no lock is granted.
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::wait;
+use conclave_testbed::wait;
 
 use super::browser::Browser;
 use super::dev::Dev;

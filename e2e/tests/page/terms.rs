@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::{cache, wait};
+use conclave_testbed::{cache, wait};
 
 use super::browser::{Browser, DOWN, ESCAPE, TAB};
 use super::dev::Dev;

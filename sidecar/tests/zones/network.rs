@@ -65,7 +65,7 @@ fn is_done(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// A run of all tests counts what could show nothing (`e2e/src/skipped.rs`).
+/// A run of all tests counts what could show nothing (`e2e/testbed/src/skipped.rs`).
 fn skip(what: &str) {
     println!("skipped: {what}");
     let Some(path) = env::var_os("CONCLAVE_SKIPPED") else { return };

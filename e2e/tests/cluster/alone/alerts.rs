@@ -1,12 +1,13 @@
 //! The alerts that report what an operator does not do, in a Prometheus that scrapes real pods.
 
 use anyhow::Result;
-use conclave_e2e::cluster::{Cluster, Namespace};
 use conclave_e2e::faults::BRIEF;
 use conclave_e2e::monitoring::impatient_rules;
 use conclave_e2e::product::{self, Group, SYSTEM};
 use conclave_e2e::prometheus::Prometheus;
-use conclave_e2e::{rotation, skipped};
+use conclave_e2e::rotation;
+use conclave_testbed::cluster::{Cluster, Namespace};
+use conclave_testbed::skipped;
 use rcgen::{CertificateParams, KeyPair};
 
 use super::operator::without_operator;

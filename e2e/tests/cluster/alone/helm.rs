@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::binaries::{Binary, HELM_3, HELM_4, HELMS};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, RELEASE, SIDECAR, SOON, SYSTEM};
-use conclave_e2e::{cache, wait};
+use conclave_testbed::binaries::{Binary, HELM_3, HELM_4, HELMS};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::{cache, wait};
 use serde_json::Value;
 
 #[test]

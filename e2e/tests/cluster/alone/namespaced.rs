@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace};
 use conclave_e2e::product::{self, Group, RELEASE, SYSTEM};
+use conclave_testbed::cluster::{Cluster, Namespace};
 
 #[test]
 fn a_team_without_a_right_in_the_cluster_installs_its_own_operator() -> Result<()> {

@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Signal};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{self, Group, RELEASE, SIDECAR, SOON, SYSTEM};
-use conclave_e2e::wait;
+use conclave_testbed::cluster::{Cluster, Namespace, Signal};
+use conclave_testbed::wait;
 
 use crate::trust::{POD, labelled};
 

@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::faults::{BRIEF, CALM, FAST, with_group};
 use conclave_e2e::load::{Grant, HandOvers, Load};
 use conclave_e2e::product::{self, Group, SIDECAR};
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
 
 use crate::smoke::{SELECTOR, deploy, ping};
 

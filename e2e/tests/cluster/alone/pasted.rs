@@ -6,9 +6,10 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod, Signal};
 use conclave_e2e::product::{self, APPLICATION, Group, SIDECAR, SOON, SYSTEM};
-use conclave_e2e::{binaries, cache, rotation, skipped, wait};
+use conclave_e2e::rotation;
+use conclave_testbed::cluster::{Cluster, Namespace, Pod, Signal};
+use conclave_testbed::{binaries, cache, skipped, wait};
 
 use super::alerts::{delete_webhook_secret, make_webhook_secret};
 

@@ -10,9 +10,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
-use conclave_e2e::{documented, rotation, skipped, wait};
+use conclave_e2e::{documented, rotation};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
+use conclave_testbed::{skipped, wait};
 
 use serde_json::json;
 

@@ -148,7 +148,7 @@ async fn stops(language: &'static Language) {
     assert!(!is_content && (1..most).contains(&steps), "{name}: {steps} steps: {sent}");
 }
 
-/// A run of all tests counts those that could show nothing (`e2e/src/skipped.rs`).
+/// A run of all tests counts those that could show nothing (`e2e/testbed/src/skipped.rs`).
 fn skip(language: &Language) {
     let Some(path) = std::env::var_os("CONCLAVE_SKIPPED") else { return };
     let file = File::options().append(true).create(true).open(path);

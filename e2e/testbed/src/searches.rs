@@ -41,6 +41,10 @@ impl Tests {
             let is_test =
                 |target: &&Target| target.kind == ["test"] && target.required_features.is_empty();
             list.extend(package.targets.iter().filter(is_test).map(|target| target.name.clone()));
+            // A program hands its arguments to its library: it would be linked once more for nothing.
+            let program =
+                package.targets.iter().find(|target| target.kind == ["bin"] && target.test);
+            ensure!(program.is_none(), "without `test = false`: {program:?}");
         }
         ensure!(!tests.searches.is_empty(), "{PACKAGE} has no tests");
         // By a name cargo takes the tests of every package.
@@ -56,7 +60,7 @@ impl Tests {
 
     /// What has it run all else, but for the examples in the documentation.
     pub fn others(&self) -> Vec<&str> {
-        [vec!["--lib", "--bins"], named(&self.others)].concat()
+        [vec!["--lib"], named(&self.others)].concat()
     }
 }
 
@@ -83,12 +87,13 @@ struct Package {
     targets: Vec<Target>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Target {
     name: String,
     kind: Vec<String>,
     #[serde(default, rename = "required-features")]
     required_features: Vec<String>,
+    test: bool,
 }
 
 #[cfg(test)]
@@ -99,7 +104,8 @@ mod tests {
         let target = |name: &&str| {
             let required_features = name.strip_prefix("with_").map(str::to_owned);
             let required_features = required_features.into_iter().collect();
-            Target { name: (*name).to_owned(), kind: vec!["test".to_owned()], required_features }
+            let kind = vec!["test".to_owned()];
+            Target { name: (*name).to_owned(), kind, required_features, test: true }
         };
         let package = |(name, tests): &(&str, &[&str])| Package {
             name: (*name).to_owned(),
@@ -113,7 +119,7 @@ mod tests {
         let tests = tests_of(&[("x", &["a", "with_b"]), (PACKAGE, &["c", "d"]), ("y", &["e"])]);
         let tests = tests.expect("no name is there twice");
         assert_eq!(tests.searches(), ["--test", "c", "--test", "d"]);
-        assert_eq!(tests.others(), ["--lib", "--bins", "--test", "a", "--test", "e"]);
+        assert_eq!(tests.others(), ["--lib", "--test", "a", "--test", "e"]);
     }
 
     #[test]

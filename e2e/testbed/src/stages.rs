@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use crate::beside::Beside;
 use crate::cluster::{self, Cluster, State};
 use crate::searches::Tests;
-use crate::{binaries, cache, command, image, packages, preflight, rotation, skipped};
+use crate::{binaries, cache, command, image, packages, preflight, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -294,10 +294,6 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 
 /// Whatever fails, the rest is run too.
 fn run_cluster_tests(run: &mut Run) -> Result<()> {
-    println!("the day of this run: {}", rotation::day()?);
-    println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
-    println!("changes of lock algorithms: {}", rotation::shown(&rotation::changes()?));
-    println!("network policies enforced: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());

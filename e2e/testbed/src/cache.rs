@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// The root of the source tree.
 pub fn workspace() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().expect("the crate lies in the workspace").to_path_buf()
+    manifest.ancestors().nth(2).expect("the crate lies in `e2e`").to_path_buf()
 }
 
 /// The cache: `$CONCLAVE_CACHE`, or `conclave` in the user's cache directory.

@@ -1,19 +1,20 @@
 //! `cargo xtask`: the one command for everything that is done to this repository.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use conclave_e2e::bench::time::Spans;
-use conclave_e2e::stages::{self, Wanted};
-use conclave_e2e::{bench, binaries, campaign, fuzz, searches};
+
+use crate::stages::{self, Wanted};
+use crate::{binaries, cache, campaign, command, fuzz, searches};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     task: Task,
 }
@@ -26,13 +27,12 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
-    /// Measures locks, fail-over and joins in `conclave dev`, with Redis beside it.
+    /// Measures what the product costs, with its rivals beside it.
+    #[command(disable_help_flag = true)]
     Bench {
-        /// Measures fail-over on the running test cluster instead, with client-go beside it.
-        #[arg(long)]
-        cluster: bool,
-        #[command(subcommand)]
-        what: Option<BenchTask>,
+        /// What the program `bench` of `conclave-e2e` takes, such as `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// Looks for broken promises for as long as it is given: planted bugs, swarms, models.
     Campaign {
@@ -91,19 +91,6 @@ enum Task {
 }
 
 #[derive(Subcommand)]
-enum BenchTask {
-    /// Measures group time on the running test cluster, with Debian's chronyd beside it.
-    Time {
-        /// For how long each part is measured: `60s`, `30m`.
-        #[arg(long, value_parser = campaign::time, default_value = "60s")]
-        time: Duration,
-        /// For how long the clocks settle before.
-        #[arg(long, value_parser = campaign::time, default_value = "40s")]
-        settle: Duration,
-    },
-}
-
-#[derive(Subcommand)]
 enum ClusterTask {
     /// Boots it anew, with everything that it needs, and says how to reach it.
     Up {
@@ -115,13 +102,10 @@ enum ClusterTask {
     Down,
 }
 
-fn main() -> ExitCode {
-    match run(Arguments::parse().task) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+impl Arguments {
+    /// Does what they name.
+    pub fn run(self) -> Result<()> {
+        run(self.task)
     }
 }
 
@@ -134,11 +118,7 @@ fn run(task: Task) -> Result<()> {
                 existing_cluster: existing.is_some_and(|value| value == "true"),
             })
         }
-        Task::Bench { what: Some(BenchTask::Time { time: measure, settle }), .. } => {
-            bench::time::run(Spans { settle, measure })
-        }
-        Task::Bench { cluster: false, what: None } => bench::run(),
-        Task::Bench { cluster: true, what: None } => bench::run_on_cluster(),
+        Task::Bench { arguments } => bench(&arguments),
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),
@@ -164,4 +144,12 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The measurements need the protocols and all that the tests on the cluster do, so they are a program of their own.
+fn bench(arguments: &[OsString]) -> Result<()> {
+    let program = ["run", "--quiet", "--locked", "-p", "conclave-e2e", "--bin", "bench", "--"];
+    command::run(
+        Command::new("cargo").args(program).args(arguments).current_dir(cache::workspace()),
+    )
 }

@@ -1,0 +1,16 @@
+//! `cargo xtask`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use conclave_testbed::xtask::Arguments;
+
+fn main() -> ExitCode {
+    match Arguments::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
