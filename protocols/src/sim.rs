@@ -241,6 +241,11 @@ impl<P: Protocol> Simulator<P> {
         self.links.cut.insert((from, to));
     }
 
+    /// Whether everything that goes from one node to the other is lost.
+    pub fn is_cut(&self, from: P::Peer, to: P::Peer) -> bool {
+        self.links.cut.contains(&(from, to))
+    }
+
     /// Puts one link together again.
     pub fn join(&mut self, from: P::Peer, to: P::Peer) {
         self.links.cut.remove(&(from, to));

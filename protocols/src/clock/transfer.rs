@@ -113,6 +113,17 @@ impl Transfer {
         self.broken.clear();
     }
 
+    /// Something arbitrates from now on, though this member may be in no view yet: others may begin another time without it,
+    /// so it states the one of a view in which nothing did no more. Returns whether readers see another map thereby.
+    pub fn arbitrated(&mut self) -> bool {
+        let is_news = self.led_until.is_none() && self.clock.was_set();
+        if is_news {
+            self.led_until = Some(LocalTime(u64::from(self.clock.was_set())));
+            (self.had_in_common, self.lacks_lease) = (false, true);
+        }
+        is_news
+    }
+
     /// No other view has a leader before that. Returns whether readers see another map thereby.
     pub fn led(&mut self, until: LocalTime) -> bool {
         let Some(led) = &mut self.led_until else { return false };

@@ -91,4 +91,8 @@ fn where_nothing_arbitrates_nobody_waits() {
     ];
     assert_eq!(begins_from(&views), [20, 30, 30]);
     assert_eq!(begins_from(&[(10, alone(view(1, 0, &[1])))]), [0]);
+    // When something does again, those are waited for that were left in a view with an arbiter.
+    let again =
+        [(20, alone(view(2, 1, &[2, 3]))), (21, view(3, 2, &[2, 3])), (22, view(4, 3, &[2, 3]))];
+    assert_eq!(begins_from(&again), [20, 36, 36]);
 }

@@ -66,3 +66,21 @@ fn a_time_in_common_where_nothing_arbitrates_is_not_safe_once_something_does() {
         assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}: others may by now");
     }
 }
+
+/// It may be in no view for long, as in a group that is full, and others may have begun another time meanwhile.
+#[test]
+fn a_member_states_no_time_from_before_there_was_an_arbiter() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[]);
+        pods.are_arbitrated = false;
+        pods.enter(4, 3, &[2, 3, 4]);
+        pods.pass(2 * SECOND, &[2, 3, 4]);
+        assert!(pods.all[4].transfer.arbitrated(), "{algorithm:?}: it is news");
+        assert_eq!(pods.state(4), State::Unsynchronised, "{algorithm:?}");
+        assert!(!pods.all[4].transfer.arbitrated(), "{algorithm:?}: it is none");
+        pods.are_arbitrated = true;
+        pods.begin(5, 4, &[2, 3, 4], &[2, 3, 4]);
+        pods.pass(SECOND, &[2, 3, 4]);
+        assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}");
+    }
+}

@@ -371,6 +371,7 @@ impl PodNode {
         around.goes_by(arbiter);
         self.book.goes_by(arbiter);
         self.candidacies.goes_by(arbiter);
+        self.time_goes_by(arbiter, around);
     }
 
     fn carry_out(&mut self, at: Moment, mut out: OutboxOf<Member>, around: &mut impl Surroundings) {

@@ -69,6 +69,12 @@ impl PodNode {
         self.carry_out_clock(at, out, around);
     }
 
+    pub(super) fn time_goes_by(&mut self, arbiter: Arbiter, around: &mut impl Surroundings) {
+        if arbiter == Arbiter::Quorum && self.time.transfer.arbitrated() {
+            around.adjusted(&self.time.transfer.map());
+        }
+    }
+
     /// By the lease of this member nobody else leads the group before `until`.
     pub(super) fn on_led(&mut self, at: Moment, until: LocalTime, around: &mut impl Surroundings) {
         if self.time.transfer.led(at.raw.after(until - at.now)) {

@@ -29,6 +29,15 @@ pub(super) struct Leads {
     tokens: BTreeMap<usize, u64>,
     /// Those that were shown as advisory, of which nothing is promised any more.
     advisory: BTreeSet<(usize, u64)>,
+    /// What each application was shown last, safe or not, by its token.
+    shown: BTreeMap<usize, Shown>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    token: Option<u64>,
+    /// Its sidecar answered that it gave the lead up.
+    is_given_up: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +47,6 @@ struct Open {
     until: Duration,
     /// Its application has stopped leading, whatever it is shown.
     has_stopped: bool,
-    /// Its sidecar answered that it gave the lead up.
-    is_given_up: bool,
 }
 
 impl World {
@@ -82,16 +89,16 @@ impl World {
         }
         if matches!(what, "withdraw" | "resign a lead") {
             self.stops(pod);
-            if let Some(open) = self.leads.open.get_mut(&pod) {
-                open.is_given_up = true;
+            if let Some(shown) = self.leads.shown.get_mut(&pod) {
+                shown.is_given_up = true;
             }
         }
     }
 
     /// What was given up is shown no more.
     pub(super) fn check_leads(&self) {
-        let shown = self.leads.open.iter().find(|(_, open)| open.is_given_up);
-        assert!(shown.is_none(), "seed {}: {shown:?} was given up", self.seed);
+        let given_up = self.leads.shown.iter().find(|(_, shown)| shown.is_given_up);
+        assert!(given_up.is_none(), "seed {}: {given_up:?}", self.seed);
     }
 
     /// An application writes what only a leader may, though it may lead no more.
@@ -112,10 +119,18 @@ impl World {
             self.leads.open.remove(&pod);
             self.may_lead(pod);
         }
+        if self.leads.shown.get(&pod).map(|shown| Some(shown.token)) != Some(lead.map(|l| l.token))
+        {
+            self.leads.shown.remove(&pod);
+        }
         let Some(Lead { token, until, is_safe }) = lead else { return };
         let seed = self.seed;
+        self.leads.shown.entry(pod).or_insert(Shown { token, is_given_up: false });
+        let stands = self.leads.stand.contains(&pod);
+        assert!(stands, "seed {seed}: pod {pod} leads, and does not stand");
+        let has_arbiter = self.has_arbiter(pod);
+        assert_eq!(is_safe, has_arbiter, "seed {seed}: the lead of pod {pod}");
         if !is_safe {
-            assert!(self.had_no_arbiter, "seed {seed}: pod {pod} leads beside an arbiter");
             self.leads.advisory.extend(token.map(|token| (pod, token)));
             return self.count("advisory lead");
         }
@@ -132,10 +147,8 @@ impl World {
                 self.record(Operation::Extended { claim, until });
             }
             None => {
-                let stands = self.leads.stand.contains(&pod);
-                assert!(stands, "seed {seed}: pod {pod} leads, and does not stand");
                 let number = self.leads.next.remove(&pod).expect("it was to stand first");
-                let open = Open { number, token, until, has_stopped: false, is_given_up: false };
+                let open = Open { number, token, until, has_stopped: false };
                 self.leads.open.insert(pod, open);
                 self.leads.tokens.extend(token.map(|token| (pod, token)));
                 self.count("led");

@@ -37,7 +37,8 @@ fn relation(random: &mut Random, (own, own_ppm): (u64, i64), (peer, ppm): (u64, 
 }
 
 impl World {
-    /// The probes of each pod say how the others' raw clocks stand to its own; now and then nothing was heard.
+    /// The probes of each pod say how the others' raw clocks stand to its own; now and then nothing was heard, and nothing ever is
+    /// where no probe passes.
     pub(super) fn probe(&mut self) {
         let now = self.sim.now();
         let living = self.living();
@@ -50,10 +51,15 @@ impl World {
         for (index, own) in &clocks {
             let Some((me, own)) = *own else { continue };
             let peers = clocks.iter().filter_map(|(_, clock)| *clock).filter(|(who, _)| *who != me);
-            let peers: Vec<_> = peers.collect();
+            let is_cut = |from, to| self.sim.is_cut(Node::Member(from), Node::Member(to));
+            let peers: Vec<_> =
+                peers.map(|(who, raw)| (who, raw, is_cut(me, who) || is_cut(who, me))).collect();
+            // Where no probe passes, members know group time by messages alone.
+            let is_blocked = self.seed % 7 == 3;
             let random = self.sim.random();
-            let relate = |(who, peer)| match random.up_to(8) {
+            let relate = |(who, peer, is_cut)| match random.up_to(8) {
                 0 => (who, Err(Missing::Unknown)),
+                _ if is_blocked || is_cut => (who, Err(Missing::Unknown)),
                 _ => (who, Ok(relation(random, own, peer))),
             };
             let relations = peers.into_iter().map(relate).collect();

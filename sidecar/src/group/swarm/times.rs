@@ -1,33 +1,41 @@
 //! The group time that applications read, and what holds of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use conclave_protocols::Epoch;
 use conclave_protocols::clock::{Reading, State};
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
+use conclave_protocols::{Epoch, Incarnation};
 
 use super::world::World;
 
 /// Which group time each view has, and what each process showed of it.
 #[derive(Default)]
 pub(super) struct Times {
-    /// The latest that each process showed.
-    shown: BTreeMap<Node, i64>,
-    lines: BTreeMap<Epoch, Line>,
+    /// What each process showed last, and when if it stated a time then.
+    shown: BTreeMap<Node, (i64, Option<Duration>)>,
+    lines: BTreeMap<ViewId, Line>,
     /// The view of each pod.
-    entered: BTreeMap<usize, Epoch>,
+    entered: BTreeMap<usize, ViewId>,
     /// Who had the group time that began in which view.
-    had: BTreeSet<(Node, Epoch)>,
+    had: BTreeSet<(Node, ViewId)>,
+}
+
+/// Two views that number themselves may have one number; no process leads two of that number.
+type ViewId = (Epoch, Option<Incarnation>);
+
+fn id_of(record: &Record) -> ViewId {
+    (record.epoch, record.leader.filter(|_| record.epoch.is_unarbitrated()))
 }
 
 /// A view, and the group time of it.
 struct Line {
     /// The view in which that began.
-    begun: Epoch,
+    begun: ViewId,
     /// The view that this one was made from, of whose members some are left, if something arbitrated between them and others.
-    base: Option<Epoch>,
+    base: Option<ViewId>,
     members: BTreeSet<Node>,
     /// Else its members go on with its time, whatever view is made from it.
     is_arbitrated: bool,
@@ -36,12 +44,14 @@ struct Line {
 impl World {
     /// A view goes on with the group time of the one that it was made from, if it has a member that had that.
     pub(super) fn note_line(&mut self, pod: usize, record: &Record) {
-        if !self.times.lines.contains_key(&record.epoch) {
+        let (id, from) = (id_of(record), self.times.entered.get(&pod).copied());
+        if !self.times.lines.contains_key(&id) {
             let members: BTreeSet<Node> = record.incarnations().map(Node::Member).collect();
-            let base = record.base.filter(|base| {
+            // The first to enter a view leads it. Where nothing arbitrates, it may come from another view than that.
+            let base = record.base.map(|base| (base, None)).filter(|base| {
                 self.times.lines.get(base).is_some_and(|line| {
-                    !line.members.is_disjoint(&members)
-                        && (line.is_arbitrated || line.members.is_subset(&members))
+                    let goes_on = from == Some(*base) && line.members.is_subset(&members);
+                    !line.members.is_disjoint(&members) && (line.is_arbitrated || goes_on)
                 })
             });
             let goes_on = base.map(|base| self.times.lines[&base].begun).filter(|line| {
@@ -60,12 +70,12 @@ impl World {
                     });
                     // Where nothing arbitrates, nobody waits until the former one is stated no more.
                     let base = base.filter(|_| is_arbitrated);
-                    Line { begun: record.epoch, base, members, is_arbitrated }
+                    Line { begun: id, base, members, is_arbitrated }
                 }
             };
-            self.times.lines.insert(record.epoch, line);
+            self.times.lines.insert(id, line);
         }
-        self.times.entered.insert(pod, record.epoch);
+        self.times.entered.insert(pod, id);
     }
 
     /// What an application on that pod reads, if the pod lives.
@@ -79,19 +89,35 @@ impl World {
     /// and then no member of the view that it was made from states the former one any more, if any of these is in it.
     pub(super) fn check_clocks(&mut self) {
         let (seed, now) = (self.seed, self.sim.now());
-        let mut stated: Vec<(usize, Epoch, i64, u64)> = Vec::new();
+        let mut stated: Vec<(usize, ViewId, i64, u64)> = Vec::new();
         for index in self.living() {
             let (node, _) = self.pods[index];
             let Some(reading) = self.reading(index) else { continue };
+            let (time, is_known) = (reading.now_ns, reading.error_ns.is_some());
+            let before = self.times.shown.get(&node).copied();
+            if let Some((shown, since)) = before {
+                assert!(shown <= time, "seed {seed} at {now:?}: pod {index} went back to {time}");
+                if let Some(since) = since.filter(|_| is_known) {
+                    let passed =
+                        i64::try_from(now.saturating_sub(since).as_nanos()).expect("292 years");
+                    assert!(
+                        time - shown <= passed + passed / FASTEST + GRAIN_NS,
+                        "seed {seed} at {now:?}: pod {index} was set forward by {} ns",
+                        time - shown - passed
+                    );
+                }
+            }
+            if is_known || before.is_some() {
+                self.times.shown.insert(node, (time, is_known.then_some(now)));
+            }
             let Some(error) = reading.error_ns else { continue };
-            let time = reading.now_ns;
-            let before = self.times.shown.insert(node, time);
-            assert!(
-                before <= Some(time),
-                "seed {seed} at {now:?}: pod {index} went back to {time}"
-            );
             let Some(view) = self.times.entered.get(&index).copied() else { continue };
-            self.times.had.insert((node, self.times.lines[&view].begun));
+            let line = &self.times.lines[&view];
+            self.times.had.insert((node, line.begun));
+            assert!(
+                line.is_arbitrated || !self.has_arbiter(index),
+                "seed {seed} at {now:?}: pod {index} states a time from before there was an arbiter"
+            );
             // Raw clocks are as they are assumed to be, and what a clock states contradicts nothing.
             assert_ne!(reading.state, State::Disrupted, "seed {seed} at {now:?}: pod {index}");
             stated.push((index, view, time, error));
@@ -109,3 +135,10 @@ impl World {
         }
     }
 }
+
+/// Clocks that are slewed run ahead by no more than this part of the time that passed: the slew, that of the leader, and what
+/// raw clocks drift.
+const FASTEST: i64 = 1_000;
+
+/// Readings are rounded.
+const GRAIN_NS: i64 = 1_000;

@@ -1,6 +1,6 @@
 //! The group, and what its applications saw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(super) struct World {
     /// What discovery has of each.
     infos: Vec<MemberInfo>,
     pub(super) claims: BTreeMap<Number, Asked>,
+    /// Those of which a sidecar answered that they are given back.
+    returned: BTreeSet<Number>,
     pub(super) leads: Leads,
     /// What the store of each lock took last.
     stores: BTreeMap<String, u64>,
@@ -85,6 +87,7 @@ impl World {
             pods: Vec::new(),
             infos: Vec::new(),
             claims: BTreeMap::new(),
+            returned: BTreeSet::new(),
             leads: Leads::default(),
             stores: BTreeMap::new(),
             history: History::default(),
@@ -145,6 +148,14 @@ impl World {
         match self.sim.node(self.pods[index].0)? {
             Place::Pod(pod) if !pod.has_left() => Some(pod),
             Place::Pod(_) | Place::Register(_) => None,
+        }
+    }
+
+    /// Whether that process goes by an arbiter.
+    pub(super) fn has_arbiter(&self, index: usize) -> bool {
+        match self.sim.node(self.pods[index].0) {
+            Some(Place::Pod(pod)) => pod.member().arbiter() == Arbiter::Quorum,
+            Some(Place::Register(_)) | None => true,
         }
     }
 
@@ -267,14 +278,17 @@ impl World {
         self.observe();
     }
 
-    /// Members without an arbiter, and so without a register, know of one another by discovery alone.
+    /// Members without an arbiter, and so without a register, know of one another by discovery alone. It asks the API
+    /// server, as the register does: who reaches neither knows what it knew before.
     fn discover(&mut self) {
         let living = self.living();
         let found: Vec<MemberInfo> =
             living.iter().map(|index| self.infos[*index].clone()).collect();
         for index in living {
-            let arbiter = self.pod(index).map(|pod| pod.member().arbiter());
-            if arbiter == Some(Arbiter::None) {
+            let node = self.pods[index].0;
+            let is_answered =
+                !self.sim.is_cut(node, Node::Register) && !self.sim.is_cut(Node::Register, node);
+            if is_answered && !self.has_arbiter(index) {
                 self.call(index, Call::Found(found.clone()));
             }
         }
@@ -343,7 +357,12 @@ impl World {
                 self.count(if accepted { "renewed" } else { "renewal refused" });
                 self.shown(number, Purpose::Renew, accepted);
             }
-            Seen::Released(number, accepted) => self.shown(number, Purpose::Release, accepted),
+            Seen::Released(number, accepted) => {
+                if accepted {
+                    self.returned.insert(number);
+                }
+                self.shown(number, Purpose::Release, accepted);
+            }
             Seen::Leads { epoch, until } => {
                 let (who, until) = (format!("pod {pod}"), clock.true_time(until));
                 self.record(Operation::Leads { who, epoch: epoch.0, until });
@@ -364,25 +383,24 @@ impl World {
     }
 
     fn claim_shows(&mut self, number: Number, shows: Shows, clock: Clock) {
+        let (seed, returned) = (self.seed, self.returned.contains(&number));
+        let Some(pod) = self.claims.get(&number).map(|claim| claim.pod) else { return };
+        let has_arbiter = self.has_arbiter(pod);
         let Some(claim) = self.claims.get_mut(&number) else { return };
         let first = claim.token.is_none();
         match shows {
             Shows::Held { token, epoch, until, is_safe } => {
-                claim.token = token;
+                assert!(!returned, "seed {seed}: claim {number} was given back");
+                assert_eq!(is_safe, has_arbiter, "seed {seed}: claim {number} of pod {pod}");
+                let before = std::mem::replace(&mut claim.token, token);
                 if claim.state == State::Waiting {
                     claim.state = State::Held;
                 }
                 assert!(
                     !(is_safe && claim.is_advisory),
-                    "seed {}: claim {number} was advisory, and is safe by now",
-                    self.seed
+                    "seed {seed}: claim {number} was advisory, and is safe by now"
                 );
                 if !is_safe {
-                    let seed = self.seed;
-                    assert!(
-                        self.had_no_arbiter,
-                        "seed {seed}: claim {number} is advisory beside an arbiter"
-                    );
                     let was_safe = !std::mem::replace(&mut claim.is_advisory, true) && !first;
                     self.count("advisory");
                     if was_safe {
@@ -390,6 +408,8 @@ impl World {
                     }
                     return;
                 }
+                assert!(token.is_some(), "seed {seed}: claim {number} is safe without a token");
+                assert!(first || before == token, "seed {seed}: claim {number} has another token");
                 let until = clock.true_time(until);
                 if first {
                     self.count("held");
