@@ -17,14 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand};
+use conclave_testbed::binaries::{self, RIVALS};
+use conclave_testbed::{campaign, command, packages, wait};
 use serde::Deserialize;
 
 use self::server::{Dev, MEMBERS, Rivals, api};
 use self::time::Spans;
 use crate::http::Http;
-use clap::{Parser, Subcommand};
-use conclave_testbed::binaries::{self, RIVALS};
-use conclave_testbed::{campaign, command, packages, wait};
 
 /// Rounds of losing a leader.
 const LOSSES: usize = 10;

@@ -3,10 +3,10 @@
 use std::thread;
 
 use anyhow::{Context, Result};
-
-use crate::product::{APPLICATION, Group, SOON};
 use conclave_testbed::cluster::Pod;
 use conclave_testbed::wait;
+
+use crate::product::{APPLICATION, Group, SOON};
 
 /// A number in a Redis beside a group.
 #[derive(Debug)]

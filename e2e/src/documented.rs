@@ -3,7 +3,6 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-
 use conclave_testbed::cache;
 
 /// The block of YAML on a page that has an object of this name.

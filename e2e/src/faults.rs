@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use conclave_testbed::cluster::{Cluster, Namespace};
 
 use crate::load::{Diary, HandOvers, Load};
 use crate::product::Group;
-use conclave_testbed::cluster::{Cluster, Namespace};
 
 /// Short waits, so that the tests need not be long.
 pub const FAST: &str =

@@ -7,10 +7,10 @@ use std::thread::{self, JoinHandle, Scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use conclave_testbed::cluster::Pod;
 
 use crate::http::Http;
 use crate::product::ADMIN;
-use conclave_testbed::cluster::Pod;
 
 /// The gauge of the group's own leader.
 pub const LEADS_GROUP: &str = "conclave_leader{";

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use conclave_protocols::history::{History, Operation};
+use conclave_testbed::cluster::{Cluster, Pod, PodNetwork};
 use serde_json::Value;
 
 use crate::boottime::Boottime;
 use crate::http::{Http, Reply};
 use crate::product::API;
 use crate::second_opinion;
-use conclave_testbed::cluster::{Cluster, Pod, PodNetwork};
 
 /// What a client waits after something went wrong.
 const PAUSE: Duration = Duration::from_millis(20);

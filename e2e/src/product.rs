@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::traces::{self, Traces};
+
 pub(crate) use calls::{ADMIN, API};
 use conclave_testbed::binaries::{self, Binary};
 use conclave_testbed::cluster::{Cluster, Namespace, Pod};

@@ -5,12 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::{binaries, command, wait};
 use serde_json::Value;
 
 use crate::http::Http;
 use crate::product::{ADMIN, SYSTEM};
-use conclave_testbed::cluster::{Cluster, Pod};
-use conclave_testbed::{binaries, command, wait};
 
 /// A Prometheus of one test; it ends with it.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use conclave_protocols::history::{History, Scope, Violation};
-
 use conclave_testbed::binaries::{self, PORCUPINE};
 use conclave_testbed::{cache, cluster, command};
 

@@ -19,11 +19,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_protocols::LocalTime;
 use conclave_protocols::trace::{Clocks, Line, Merged, Refusal, merge};
+use conclave_testbed::cluster::{Cluster, evidence_directory};
 use serde_json::Value;
 
 use crate::boottime::Boottime;
 use crate::product::SIDECAR;
-use conclave_testbed::cluster::{Cluster, evidence_directory};
 
 /// What sidecars are set to log.
 pub const LOG: &str = "info,kube=warn,conclave::trace=trace";

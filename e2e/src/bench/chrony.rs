@@ -9,12 +9,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::PodNetwork;
+use conclave_testbed::{command, wait};
 use tempfile::TempDir;
 
 use super::footprint::time_on_core;
 use super::server::end;
-use conclave_testbed::cluster::PodNetwork;
-use conclave_testbed::{command, wait};
 
 /// How its instances are connected, and how often they ask.
 #[derive(Clone, Copy, Debug)]

@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::binaries::LEADER_ELECTION;
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
 
 use super::{named, print};
 use crate::http::Http;
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{self, Group, SIDECAR};
-use conclave_testbed::binaries::LEADER_ELECTION;
-use conclave_testbed::cluster::{Cluster, Pod, Signal};
 
 /// How many leaders are lost in each way.
 pub(super) const LOSSES: usize = 50;

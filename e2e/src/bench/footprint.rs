@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::{Cluster, Pod};
 use rustix::param::clock_ticks_per_second;
 
 use super::server::memory_kib;
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{Group, SIDECAR};
-use conclave_testbed::cluster::{Cluster, Pod};
 
 /// How many pods the group has.
 const PODS: usize = 5;

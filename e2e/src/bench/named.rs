@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::wait;
 
 use super::failover::LOSSES;
 use super::print;
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{Group, SIDECAR};
-use conclave_testbed::cluster::{Cluster, Pod, Signal};
-use conclave_testbed::wait;
 
 /// The election.
 const NAME: &str = "reports";

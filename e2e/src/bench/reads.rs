@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::{cache, command};
 
 use crate::clock_pages::at;
 use crate::http::Http;
 use crate::product::API;
-use conclave_testbed::cluster::{Cluster, Pod};
-use conclave_testbed::{cache, command};
 
 /// How many calls are made.
 const CALLS: usize = 5_000;

@@ -6,12 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::binaries::ETCD;
+use conclave_testbed::{image, wait};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http::{Http, Reply};
-use conclave_testbed::binaries::ETCD;
-use conclave_testbed::{image, wait};
 
 /// Where the group's first API is; the page is 300 above.
 const BASE: u16 = 27_070;

@@ -4,9 +4,9 @@ use std::slice;
 use std::time::Instant;
 
 use anyhow::Result;
+use conclave_testbed::cluster::Pod;
 
 use crate::prometheus::sum_over;
-use conclave_testbed::cluster::Pod;
 
 /// The counters of several sidecars at a moment: what each took of a processor, and of the others the sum.
 pub(super) struct Tally {

@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::{Cluster, Pod, PodNetwork, Signal};
+use conclave_testbed::{packages, wait};
 
 use super::chrony::{Chrony, MODES};
 use super::footprint::{thread_time_on_core, time_on_core};
@@ -17,8 +19,6 @@ use super::server::end;
 use super::tallies::Tally;
 use crate::clock_pages::{self, Findings, Source, Starts, Watch, at};
 use crate::product::{self, Group, SIDECAR};
-use conclave_testbed::cluster::{Cluster, Pod, PodNetwork, Signal};
-use conclave_testbed::{packages, wait};
 
 /// How many members the group has.
 const MEMBERS: usize = 5;

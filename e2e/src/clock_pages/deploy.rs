@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use conclave_clock_page::{OpenError, Reader, Status};
+use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 use serde_json::{Value, json};
 
 use super::{Fault, Pages};
 use crate::product::{Group, SIDECAR};
-use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 
 /// A page of a group on this machine.
 #[derive(Clone, Debug)]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use conclave_clock_page::{Reader, Status};
+use conclave_testbed::cluster::{Cluster, Pod};
 
 use super::PERIOD;
 use super::deploy::page;
 use crate::boottime::Boottime;
 use crate::product::SIDECAR;
-use conclave_testbed::cluster::{Cluster, Pod};
 
 /// When the pages of new pods, whose clocks have no fault, state a time first.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::cluster::Pod;
 use serde_json::Value;
 
 use super::{APPLICATION, Answer, Group};
 use crate::http::Http;
-use conclave_testbed::cluster::Pod;
 
 /// What an application sends.
 #[derive(Clone, Copy, Debug)]

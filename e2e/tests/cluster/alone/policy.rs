@@ -14,7 +14,6 @@ use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
 use conclave_e2e::{documented, rotation};
 use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 use conclave_testbed::{skipped, wait};
-
 use serde_json::json;
 
 use self::Port::{Tcp, Udp};
