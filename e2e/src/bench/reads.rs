@@ -1,12 +1,11 @@
 //! What it costs to read the group clock: by HTTP, and on the page.
 
-use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use conclave_testbed::cluster::{Cluster, Pod};
-use conclave_testbed::{cache, command};
+use conclave_testbed::command;
 
 use crate::clock_pages::at;
 use crate::http::Http;
@@ -57,8 +56,6 @@ pub(super) fn of_the_page() -> Result<()> {
 
 fn of_the_page_once() -> Result<()> {
     println!();
-    let mut cargo = Command::new("cargo");
-    let example = ["--package", "conclave-clock-page", "--example", "reads"];
-    cargo.current_dir(cache::workspace()).args(["run", "--quiet", "--release", "--locked"]);
-    command::run(cargo.args(example))
+    let mut cargo = command::cargo(&["run", "--quiet", "--release", "--locked"]);
+    command::run(cargo.args(["--package", "conclave-clock-page", "--example", "reads"]))
 }

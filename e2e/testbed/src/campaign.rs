@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cache, command, fuzz};
+use crate::{command, fuzz};
 
 /// The members of a group, by any faults.
 const MEMBERS: Swarm = &["--workspace", "--test", "group", "--", "any_faults", "--nocapture"];
@@ -151,9 +151,8 @@ impl Drop for Running {
 pub(crate) struct CargoTest(Command);
 
 pub(crate) fn cargo_test(arguments: &[&str]) -> CargoTest {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--quiet", "--locked"]).args(arguments).current_dir(cache::workspace());
-    cargo.env("GLIBC_TUNABLES", MALLOC);
+    let mut cargo = command::cargo(&["test", "--quiet", "--locked"]);
+    cargo.args(arguments).env("GLIBC_TUNABLES", MALLOC);
     CargoTest(cargo)
 }
 
@@ -192,6 +191,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::cache;
 
     #[test]
     fn each_swarm_is_a_test_of_the_sources() {

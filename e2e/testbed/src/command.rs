@@ -1,9 +1,28 @@
 //! Other programs, run to their end, with errors that say what was run.
 
+use std::env;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+use crate::cache;
+
+/// Cargo in the source tree, as a shell would start it. `cargo run` gives its program the variables of a package, and some
+/// build scripts depend on those: with them, what others wrote would be built anew in each run.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(arguments).current_dir(cache::workspace());
+    let names = env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| is_of_package(&name.to_string_lossy())) {
+        cargo.env_remove(name);
+    }
+    cargo
+}
+
+fn is_of_package(name: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+}
 
 /// Runs a program whose output goes where ours goes.
 pub fn run(command: &mut Command) -> Result<()> {
@@ -66,6 +85,16 @@ fn checked(command: &Command, output: Output) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cargo_is_started_without_the_variables_of_the_package_that_runs() {
+        let cargo = cargo(&["metadata"]);
+        for name in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(env::var_os(name).is_some(), "cargo gives this test no {name}");
+            let is_removed = cargo.get_envs().any(|(one, value)| one == name && value.is_none());
+            assert!(is_removed, "{name}");
+        }
+    }
 
     #[test]
     fn a_failure_names_the_command_and_what_it_printed() {

@@ -112,14 +112,12 @@ impl Drop for Running {
 /// Builds the engine with every target.
 fn build() -> Result<PathBuf> {
     let host = host()?;
-    let workspace = cache::workspace();
-    let mut cargo = Command::new("cargo");
+    let build = ["build", "--quiet", "--locked", "--profile", "fuzz", "--target", &host];
+    let mut cargo = command::cargo(&build);
     cargo
-        .args(["build", "--quiet", "--locked", "--profile", "fuzz", "--target", &host])
         .args(["-p", "conclave-fuzz", "--features", "engine"])
-        .env("RUSTC_WRAPPER", workspace.join("fuzz/rustc.sh"))
-        .env("CARGO_TARGET_DIR", place())
-        .current_dir(workspace);
+        .env("RUSTC_WRAPPER", cache::workspace().join("fuzz/rustc.sh"))
+        .env("CARGO_TARGET_DIR", place());
     command::run(&mut cargo)?;
     Ok(place().join(host).join("fuzz/conclave-fuzz"))
 }

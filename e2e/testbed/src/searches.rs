@@ -3,12 +3,10 @@
 //!
 //! They are those of `conclave-protocols`, whose `clippy.toml` allows neither clock nor thread, and the swarm of members.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::{cache, campaign, command};
+use crate::{campaign, command};
 
 /// The package whose tests they are.
 const PACKAGE: &str = "conclave-protocols";
@@ -27,9 +25,8 @@ pub struct Tests {
 impl Tests {
     /// Those that the manifests have.
     pub fn of_workspace() -> Result<Self> {
-        let mut cargo = Command::new("cargo");
-        cargo.args(["metadata", "--no-deps", "--format-version=1", "--locked"]);
-        let metadata = command::output(cargo.current_dir(cache::workspace()))?;
+        let metadata = ["metadata", "--no-deps", "--format-version=1", "--locked"];
+        let metadata = command::output(&mut command::cargo(&metadata))?;
         Self::of(&serde_json::from_str(&metadata).context("the metadata of cargo")?)
     }
 

@@ -214,7 +214,7 @@ fn run_tests(run: &mut Run) -> Result<()> {
 }
 
 fn tests(run: &Run, arguments: &[&str]) -> Result<()> {
-    let mut cargo = cargo_command(arguments);
+    let mut cargo = command::cargo(arguments);
     if env::var_os(THREADS).is_none() {
         // Of the largest program, the sidecar's, half of the tests wait for something.
         let threads = 2 * thread::available_parallelism()?.get();
@@ -242,7 +242,7 @@ fn check_dependencies(_: &mut Run) -> Result<()> {
         println!("building cargo-deny from source; this is done once");
         let root = cache::workspace().join("target/cargo-deny");
         let install = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
-        let mut cargo = cargo_command(&install);
+        let mut cargo = command::cargo(&install);
         cargo.arg("--root").arg(&root).arg("--target-dir").arg(root.join("target"));
         command::run(&mut cargo)?;
         fs::copy(root.join("bin/cargo-deny"), partial)?;
@@ -307,7 +307,7 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
     let options = ["test", "--locked", "--workspace", "--features", FEATURES];
-    let mut cargo = cargo_command(&[&options[..], &["--no-fail-fast"], which].concat());
+    let mut cargo = command::cargo(&[&options[..], &["--no-fail-fast"], which].concat());
     // An error says what went wrong; where in the harness it was made helps nobody.
     cargo.env("RUST_LIB_BACKTRACE", "0").env(skipped::FILE, run.skipped.path());
     command::run(&mut cargo)
@@ -327,13 +327,7 @@ fn remove_cluster(run: &mut Run) -> Result<()> {
 /// Tests are chosen from the whole workspace: a package alone has dependencies with other features, which
 /// would be built once more.
 fn cargo(arguments: &[&str]) -> Result<()> {
-    command::run(&mut cargo_command(arguments))
-}
-
-fn cargo_command(arguments: &[&str]) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.args(arguments).current_dir(cache::workspace());
-    cargo
+    command::run(&mut command::cargo(arguments))
 }
 
 fn make_directory_of(path: &Path) -> Result<()> {

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::stages::{self, Wanted};
-use crate::{binaries, cache, campaign, command, fuzz, searches};
+use crate::{binaries, campaign, command, fuzz, searches};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
@@ -149,7 +148,5 @@ fn run(task: Task) -> Result<()> {
 /// The measurements need the protocols and all that the tests on the cluster do, so they are a program of their own.
 fn bench(arguments: &[OsString]) -> Result<()> {
     let program = ["run", "--quiet", "--locked", "-p", "conclave-e2e", "--bin", "bench", "--"];
-    command::run(
-        Command::new("cargo").args(program).args(arguments).current_dir(cache::workspace()),
-    )
+    command::run(command::cargo(&program).args(arguments))
 }

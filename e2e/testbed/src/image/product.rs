@@ -1,7 +1,6 @@
 //! The product's image and the pause image, from static binaries of this workspace.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 
@@ -52,13 +51,11 @@ pub fn write_pause(path: &Path) -> Result<()> {
 
 /// Builds static binaries of packages.
 fn build(packages: &[&str], binaries: &[&str], more: &[&str]) -> Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo
-        .current_dir(cache::workspace())
-        // A target that is named has a directory of its own, and its flags do not reach build
-        // scripts and procedural macros, which cannot be linked statically.
-        .env("RUSTFLAGS", FLAGS)
-        .args(["build", "--quiet", "--release", "--locked", "--target", TARGET]);
+    let mut cargo =
+        command::cargo(&["build", "--quiet", "--release", "--locked", "--target", TARGET]);
+    // A target that is named has a directory of its own, and its flags do not reach build
+    // scripts and procedural macros, which cannot be linked statically.
+    cargo.env("RUSTFLAGS", FLAGS);
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
     command::run(cargo.args(more))
