@@ -4,13 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use conclave_e2e::bench::Arguments;
+use conclave_testbed::command;
 
 fn main() -> ExitCode {
-    match Arguments::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::exit(Arguments::parse().run())
 }

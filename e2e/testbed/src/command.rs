@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -61,6 +61,15 @@ pub fn outcome_of_input(command: &mut Command, input: &str) -> Result<Output> {
         let _closed_early = pipe.write_all(input.as_bytes());
     }
     Ok(child.wait_with_output()?)
+}
+
+/// What a program of ours ends with; an error is printed.
+pub fn exit(outcome: Result<()>) -> ExitCode {
+    if let Err(error) = outcome {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// The command as one would type it.

@@ -118,7 +118,7 @@ impl Transfer {
     pub fn arbitrated(&mut self) -> bool {
         let is_news = self.led_until.is_none() && self.clock.was_set();
         if is_news {
-            self.led_until = Some(LocalTime(u64::from(self.clock.was_set())));
+            self.led_until = Some(LocalTime(1));
             (self.had_in_common, self.lacks_lease) = (false, true);
         }
         is_news

@@ -3,14 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use conclave_testbed::command;
 use conclave_testbed::xtask::Arguments;
 
 fn main() -> ExitCode {
-    match Arguments::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::exit(Arguments::parse().run())
 }

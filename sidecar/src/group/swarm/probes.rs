@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conclave_protocols::Incarnation;
 use conclave_protocols::clock::{Ahead, Missing, Relation, Slope};
 use conclave_protocols::member::Node;
 use conclave_protocols::random::Random;
@@ -57,10 +58,11 @@ impl World {
             // Where no probe passes, members know group time by messages alone.
             let is_blocked = self.seed % 7 == 3;
             let random = self.sim.random();
-            let relate = |(who, peer, is_cut)| match random.up_to(8) {
-                0 => (who, Err(Missing::Unknown)),
-                _ if is_blocked || is_cut => (who, Err(Missing::Unknown)),
-                _ => (who, Ok(relation(random, own, peer))),
+            // As much is drawn either way, so that a seed stays the run that it was.
+            let relate = |(who, peer, is_cut): (Incarnation, (u64, i64), bool)| {
+                let is_heard = random.up_to(8) > 0;
+                let known = is_heard.then(|| relation(random, own, peer));
+                (who, known.filter(|_| !is_blocked && !is_cut).ok_or(Missing::Unknown))
             };
             let relations = peers.into_iter().map(relate).collect();
             self.call(*index, Call::Relations(relations));
