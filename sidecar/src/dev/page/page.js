@@ -1,4 +1,4 @@
-// The page of `conclave dev`: takes snapshots from the stream and hands them to the panels.
+// The page of `conclave dev`: takes snapshots from the stream and hands the newest to the panels.
 
 import { drawClocks } from "./clocks.js";
 import { drawDiagram, forgetDiagram } from "./diagram.js";
@@ -17,9 +17,15 @@ at("register").addEventListener("click", () => {
   ask("POST", isCut ? "/register/join" : "/register/cut");
 });
 
+/** What is to be drawn next, with the lines of all snapshots since the last drawing. */
+let next = null;
+/** How long that took. */
+let tookMs = 0;
+
 const stream = new EventSource("/events");
 stream.addEventListener("open", () => {
   // A new stream begins with all that was sent.
+  next = null;
   forgetTraffic();
   forgetDiagram();
   forgetElection();
@@ -30,7 +36,22 @@ stream.addEventListener("error", () => {
   trouble(gone, true);
   mark(document.body, "data-gone", "yes");
 });
-stream.addEventListener("message", (event) => draw(JSON.parse(event.data)));
+stream.addEventListener("message", (event) => {
+  const group = JSON.parse(event.data);
+  if (next) group.sent = [...next.sent, ...group.sent];
+  // On a busy machine, drawing may take longer than the next snapshot: half of the time is the visitor's.
+  else setTimeout(drawNext, tookMs);
+  next = group;
+});
+
+function drawNext() {
+  const group = next;
+  next = null;
+  if (!group) return;
+  const begin = performance.now();
+  draw(group);
+  tookMs = performance.now() - begin;
+}
 
 function draw(group) {
   drawHeader(group);
