@@ -55,8 +55,9 @@ impl Succession {
         // A member that missed this view may lead a later one, and then waits for a lease that is no shorter.
         let leads = next.leads_since.map(|since| since.after(hold(next.leader_lease)));
         transfer.enter(leads, follows_on, next.is_arbitrated);
-        // Where nobody was left out, the wait of the view before goes on: there is none in the first view. Those that were
-        // left in a view with an arbiter are not waited for while nothing arbitrates, but when something does again.
+        // Where nobody was left out, the wait of the view before goes on: there is none in the first view. While nothing
+        // arbitrates, nobody waits for those that were left in a view with an arbiter. When something does again, a leader
+        // that begins a time does. A time that began meanwhile goes on.
         let has_all = is_successor && self.members.is_subset(&next.members);
         if !has_all || self.is_free && next.is_arbitrated {
             self.begins_from = self.begins_from.max(others_may_be_led_until(raw, &next));

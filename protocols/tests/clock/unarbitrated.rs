@@ -5,7 +5,7 @@ use conclave_protocols::clock::State;
 use conclave_protocols::policy::ClockAlgorithm;
 
 use crate::lapse::{contradict, two_times};
-use crate::pods::{LEASE, MS, SECOND};
+use crate::pods::{LEASE, MS, Pods, SECOND};
 
 /// Those that missed no view go on.
 #[test]
@@ -82,5 +82,50 @@ fn a_member_states_no_time_from_before_there_was_an_arbiter() {
         pods.begin(5, 4, &[2, 3, 4], &[2, 3, 4]);
         pods.pass(SECOND, &[2, 3, 4]);
         assert_eq!(pods.state(4), State::Synchronised, "{algorithm:?}");
+    }
+}
+
+/// What it was to follow is known, and arrives late.
+#[test]
+fn a_member_learns_no_time_from_before_there_was_an_arbiter() {
+    for algorithm in ClockAlgorithm::ALL {
+        for is_late in [false, true] {
+            let mut pods = Pods::new(algorithm, 2);
+            pods.are_arbitrated = false;
+            pods.all[1].is_cut_off = true;
+            pods.enter(1, 0, &[0, 1]);
+            assert_eq!(pods.state(1), State::Unsynchronised, "{algorithm:?}");
+            if is_late {
+                assert!(!pods.all[1].transfer.arbitrated(), "{algorithm:?}: it shows no time");
+            }
+            pods.all[1].is_cut_off = false;
+            pods.pass(10 * SECOND, &[]);
+            assert_eq!(pods.state(1) == State::Unsynchronised, is_late, "{algorithm:?}");
+        }
+    }
+}
+
+/// They are known to be made from nothing, so either may have a time of its own, and that of the leader is as good as another.
+#[test]
+fn members_of_views_that_number_themselves_state_no_time_in_one_with_an_arbiter() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[]);
+        pods.are_arbitrated = false;
+        for one in [1, 3] {
+            pods.enter(Epoch::UNARBITRATED.0 + 1, 0, &[one]);
+        }
+        pods.pass(2 * SECOND, &[1, 3]);
+        assert!(contradict(&pods, 1, 3), "{algorithm:?}: each has its own");
+        pods.are_arbitrated = true;
+        for one in [1, 3] {
+            pods.all[one].is_cut_off = true;
+        }
+        pods.begin(5, 4, &[3, 1], &[3, 1]);
+        for led in [&[][..], &[1, 3]] {
+            pods.lead(led);
+            for one in [1, 3] {
+                assert_eq!(pods.state(one), State::Unsynchronised, "{algorithm:?}: {one}");
+            }
+        }
     }
 }

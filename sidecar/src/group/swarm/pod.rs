@@ -315,6 +315,12 @@ impl Pod {
             Call::Release(number) => {
                 let Some((lock, id)) = self.ids.get(&number).cloned() else { return };
                 let released = self.request(now, |reply| Request::Release(lock, id, reply));
+                if released.is_ok() {
+                    let still =
+                        self.open.get(&number).and_then(|(claim, _)| shows(&claim.borrow()));
+                    let is_held = matches!(still, Some(Shows::Held { .. }));
+                    assert!(!is_held, "claim {number} is held after it was given back: {still:?}");
+                }
                 self.around.out.tell(Seen::Released(number, released.is_ok()));
             }
             Call::HangUp(number) => {

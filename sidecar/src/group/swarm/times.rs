@@ -45,6 +45,16 @@ impl World {
     /// A view goes on with the group time of the one that it was made from, if it has a member that had that.
     pub(super) fn note_line(&mut self, pod: usize, record: &Record) {
         let (id, from) = (id_of(record), self.times.entered.get(&pod).copied());
+        let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
+        if is_arbitrated && from.is_some_and(|(epoch, _)| epoch.is_unarbitrated()) {
+            self.count("back to an arbiter");
+            let stated = self.reading(pod).and_then(|reading| reading.error_ns);
+            let (seed, now) = (self.seed, self.sim.now());
+            assert!(
+                stated.is_none(),
+                "seed {seed} at {now:?}: pod {pod} states what it had without"
+            );
+        }
         if !self.times.lines.contains_key(&id) {
             let members: BTreeSet<Node> = record.incarnations().map(Node::Member).collect();
             // The first to enter a view leads it. Where nothing arbitrates, it may come from another view than that.
@@ -57,7 +67,6 @@ impl World {
             let goes_on = base.map(|base| self.times.lines[&base].begun).filter(|line| {
                 members.iter().any(|member| self.times.had.contains(&(*member, *line)))
             });
-            let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
             let line = match (goes_on, base) {
                 (Some(begun), Some(base)) => {
                     Line { begun, members, is_arbitrated, ..self.times.lines[&base] }
