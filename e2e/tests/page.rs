@@ -50,8 +50,11 @@ fn a_visitor_kills_the_leader_and_sees_another_one_lead_in_a_higher_epoch() -> R
     })?;
     let card = format!("[data-member='{number}']");
     ensure!(browser.attribute(&card, "data-state")? == "dead", "the card shows a death");
-    let took = browser.text("#failover")?;
-    ensure!(took.ends_with(" ms"), "the fail-over took {took:?}");
+    wait::until("how long it took", LONG, || {
+        let took = browser.text("#failover")?;
+        ensure!(took.ends_with(" ms"), "the fail-over took {took:?}");
+        Ok(())
+    })?;
     browser.has_no_complaints()
 }
 

@@ -57,11 +57,9 @@ fn the_best_candidate_of_all_zones_is_elected_while_most_pairs_are_cut() {
             let of_first = |(one, other): &Pair| [*one, *other].contains(&FIRST);
             let leads = group.links(FIRST).into_iter().filter(of_first);
             group.leave_only(&links.into_iter().chain(leads).collect());
-            let mut leads = group.open_links();
-            for next in [SECOND, THIRD, FOURTH] {
-                if next == leads {
-                    continue;
-                }
+            let first = group.open_links();
+            let mut leads = first;
+            for next in [SECOND, THIRD, FOURTH].into_iter().filter(|next| *next != first) {
                 group.withdraw(leads, REPORTS);
                 group.wait_until_all_follow(next, Some(REPORTS));
                 let sent = group.sent_in(REPORTS);

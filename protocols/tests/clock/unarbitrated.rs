@@ -121,11 +121,15 @@ fn members_of_views_that_number_themselves_state_no_time_in_one_with_an_arbiter(
             pods.all[one].is_cut_off = true;
         }
         pods.begin(5, 4, &[3, 1], &[3, 1]);
-        for led in [&[][..], &[1, 3]] {
-            pods.lead(led);
-            for one in [1, 3] {
-                assert_eq!(pods.state(one), State::Unsynchronised, "{algorithm:?}: {one}");
-            }
+        pods.lead(&[1, 3]);
+        for one in [1, 3] {
+            assert_eq!(pods.state(one), State::Unsynchronised, "{algorithm:?}: {one}");
+            pods.all[one].is_cut_off = false;
         }
+        pods.pass(2 * LEASE, &[1, 3]);
+        for one in [1, 3] {
+            assert_eq!(pods.state(one), State::Synchronised, "{algorithm:?}: {one}");
+        }
+        assert!(!contradict(&pods, 1, 3), "{algorithm:?}");
     }
 }

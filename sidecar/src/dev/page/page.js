@@ -19,13 +19,17 @@ at("register").addEventListener("click", () => {
 
 /** What is to be drawn next, with the lines of all snapshots since the last drawing. */
 let next = null;
-/** How long that took. */
+/** How long the drawing before took, and the timer of the next. */
 let tookMs = 0;
+let timer;
+/** No drawing waits longer for the visitor. */
+const LONGEST_MS = 1000;
 
 const stream = new EventSource("/events");
 stream.addEventListener("open", () => {
   // A new stream begins with all that was sent.
   next = null;
+  clearTimeout(timer);
   forgetTraffic();
   forgetDiagram();
   forgetElection();
@@ -39,15 +43,14 @@ stream.addEventListener("error", () => {
 stream.addEventListener("message", (event) => {
   const group = JSON.parse(event.data);
   if (next) group.sent = [...next.sent, ...group.sent];
-  // On a busy machine, drawing may take longer than the next snapshot: half of the time is the visitor's.
-  else setTimeout(drawNext, tookMs);
+  // On a busy machine a drawing takes longer than it is until the next snapshot: the visitor has as much time between two.
+  else timer = setTimeout(drawNext, Math.min(tookMs, LONGEST_MS));
   next = group;
 });
 
 function drawNext() {
   const group = next;
   next = null;
-  if (!group) return;
   const begin = performance.now();
   draw(group);
   tookMs = performance.now() - begin;
