@@ -195,5 +195,6 @@ const ALL: &[&str] = &[
     "register unsure",
     "adjusted",
     "arbiter",
+    "back to an arbiter",
     "advisory",
 ];
