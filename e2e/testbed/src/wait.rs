@@ -14,7 +14,6 @@ pub type Look<T> = Result<T>;
 pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Look<T>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
-        let begin = Instant::now();
         let reason = match look() {
             Ok(found) => return Ok(found),
             Err(reason) => reason,
@@ -22,16 +21,12 @@ pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Look<T>) 
         if Instant::now() >= deadline {
             bail!("waited {limit:?} in vain for {what}: {reason:#}");
         }
-        // A look may be a process, and then it takes the cores from what it waits for.
-        std::thread::sleep((2 * begin.elapsed()).clamp(PAUSE, LONGEST));
+        std::thread::sleep(PAUSE);
     }
 }
 
-/// Short beside anything that a cluster does.
+/// Short beside anything that a cluster does, long beside the cost of a look.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Also after a look that has itself waited.
-const LONGEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
