@@ -79,6 +79,17 @@ fn a_visitor_takes_a_lock_by_a_click_and_sees_holder_token_and_the_member_that_w
     browser.has_no_complaints()
 }
 
+/// Each drawing takes longer there than it is until the next snapshot.
+#[test]
+fn a_visitor_on_a_slow_machine_sees_what_a_click_has_done() -> Result<()> {
+    let dev = Dev::start()?;
+    let browser = open(&dev)?;
+    browser.slow_down(SLOW)?;
+    let orders = Row::of(&browser, "orders");
+    orders.go_through(&[(0, 0, "held"), (1, 1, "waiting"), (0, 1, "held"), (1, 1, "idle")])?;
+    browser.has_no_complaints()
+}
+
 #[test]
 fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry_has_ended()
 -> Result<()> {
@@ -281,3 +292,6 @@ fn holder(browser: &Browser, pod: &str) -> Result<u64> {
 
 /// Long beside all that is waited for here, on a busy machine too.
 const LONG: Duration = Duration::from_secs(60);
+
+/// How many times slower a slow machine is.
+const SLOW: u32 = 6;

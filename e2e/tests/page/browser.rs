@@ -97,6 +97,11 @@ impl Browser {
         self.devtools("Emulation.setTouchEmulationEnabled", &touch)
     }
 
+    /// Has the page's scripts and its drawing take so many times as long, as on a slower machine.
+    pub(crate) fn slow_down(&self, times: u32) -> Result<()> {
+        self.devtools("Emulation.setCPUThrottlingRate", &json!({"rate": times}))
+    }
+
     /// A picture of what is in sight, as a PNG file.
     pub(crate) fn picture(&self) -> Result<Vec<u8>> {
         Ok(BASE64_STANDARD.decode(self.get("/screenshot")?)?)
