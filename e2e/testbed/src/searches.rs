@@ -13,7 +13,7 @@ const PACKAGE: &str = "conclave-protocols";
 
 /// How many seeds the swarm of members takes in every run, on each core: within so many it finds each planted bug. A
 /// campaign goes on.
-const SEEDS: u64 = 1_200;
+const SEEDS: u64 = 2_000;
 
 /// The integration tests of the workspace that need no feature, by name.
 #[derive(Debug, Default, Eq, PartialEq)]

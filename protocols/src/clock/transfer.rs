@@ -114,16 +114,16 @@ impl Transfer {
     }
 
     /// Something arbitrates from now on, though this member may be in no view yet: others may begin another time without it,
-    /// so it states the one of a view in which nothing did no more, also if it is yet to learn that. Returns whether readers see
-    /// another map thereby.
+    /// so it states that of a view in which nothing did no more, nor does it learn that. Returns whether readers see another
+    /// map thereby.
     pub fn arbitrated(&mut self) -> bool {
-        let was_set = self.clock.was_set();
-        let goes_by_one = self.led_until.is_some();
-        if !goes_by_one {
-            self.led_until = Some(LocalTime(u64::from(was_set)));
-            (self.had_in_common, self.lacks_lease) = (false, true);
+        if self.led_until.is_some() {
+            return false;
         }
-        was_set && !goes_by_one
+        let was_set = self.clock.was_set();
+        self.led_until = Some(LocalTime(u64::from(was_set)));
+        (self.had_in_common, self.lacks_lease) = (false, true);
+        was_set
     }
 
     /// No other view has a leader before that. Returns whether readers see another map thereby.

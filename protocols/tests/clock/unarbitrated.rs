@@ -85,7 +85,7 @@ fn a_member_states_no_time_from_before_there_was_an_arbiter() {
     }
 }
 
-/// What it was to follow is known, and arrives late.
+/// What its leader states arrives after it has learned of the arbiter.
 #[test]
 fn a_member_learns_no_time_from_before_there_was_an_arbiter() {
     for algorithm in ClockAlgorithm::ALL {
@@ -105,7 +105,7 @@ fn a_member_learns_no_time_from_before_there_was_an_arbiter() {
     }
 }
 
-/// They are known to be made from nothing, so either may have a time of its own, and that of the leader is as good as another.
+/// No view is known that both were made from: each may have begun a time of its own.
 #[test]
 fn members_of_views_that_number_themselves_state_no_time_in_one_with_an_arbiter() {
     for algorithm in ClockAlgorithm::ALL {

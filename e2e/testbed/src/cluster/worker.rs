@@ -194,7 +194,7 @@ fn kubelet_config(state: &State, node: Node) -> String {
         "failSwapOn": false,
         "resolvConf": "",
         "podLogsDir": state.pod_logs(node),
-        // A pod sees about this much later what became of a Secret that it mounts, at most.
+        // About so late a change of a Secret reaches the pods that mount it.
         "syncFrequency": "10s",
         // A trace of a long test is to be one file.
         "containerLogMaxSize": "1Gi",
