@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_crds::{AuthorityStatus, Conclave, ELECTION_LABEL, GROUP_LABEL, lease_names};
+use conclave_kubernetes::within;
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -19,6 +20,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -128,9 +130,10 @@ pub async fn run(context: Arc<Context>, namespaces: &[String], stop: &Cancellati
 async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationToken) {
     let client = &context.client;
     // Of what belongs to a group only the metadata is kept: all that is to be seen is a change.
-    let labelled = || watcher::Config::default().labels(GROUP_LABEL);
-    let published = || watcher::Config::default().labels(ELECTION_LABEL);
-    Controller::new(api::<Conclave>(client, scope), watcher::Config::default())
+    let all = || watcher::Config::default().timeout(WATCH);
+    let labelled = || all().labels(GROUP_LABEL);
+    let published = || all().labels(ELECTION_LABEL);
+    Controller::new(api::<Conclave>(client, scope), all())
         .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<EndpointSlice>>(client, scope), published())
         // It has no owner.
@@ -179,14 +182,22 @@ fn group_of(object: &impl ResourceExt) -> Option<ObjectRef<Conclave>> {
     Some(ObjectRef::new(group).within(&object.namespace()?))
 }
 
-async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Result<Action> {
+async fn reconcile(
+    conclave: Arc<Conclave>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
     let begun = Instant::now();
     let _under_way = context.metrics.reconciling();
-    let namespace = conclave.namespace().unwrap_or_default();
-    let result = context.bring_about(&namespace, &conclave.name_any()).await;
+    let (namespace, name) = (conclave.namespace().unwrap_or_default(), conclave.name_any());
+    // A call that is never answered must not keep a worker for good.
+    let bring_about = Box::pin(context.bring_about(&namespace, &name));
+    let result = match within(PATIENCE, bring_about).await {
+        Ok(result) => result.map_err(ReconcileError::from),
+        Err(late) => Err(late.into()),
+    };
     let outcome = match &result {
         Ok(()) => Outcome::Success,
-        Err(error) if is_conflict(error) => Outcome::Requeue,
+        Err(error) if error.is_conflict() => Outcome::Requeue,
         Err(_) => Outcome::Error,
     };
     context.metrics.reconciled(outcome, begun.elapsed());
@@ -196,8 +207,8 @@ async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Resu
 
 /// When to try again. A conflict means that the group has changed since it was read.
 #[expect(clippy::needless_pass_by_value, reason = "the controller calls it so")]
-fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Action {
-    if is_conflict(error) {
+fn retry(conclave: Arc<Conclave>, error: &ReconcileError, _: Arc<Context>) -> Action {
+    if error.is_conflict() {
         return Action::requeue(RETRY_CONFLICT);
     }
     warn!(
@@ -211,7 +222,7 @@ fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Actio
 
 fn report(
     context: &Arc<Context>,
-    result: Result<(ObjectRef<Conclave>, Action), Error<kube::Error, watcher::Error>>,
+    result: Result<(ObjectRef<Conclave>, Action), Error<ReconcileError, watcher::Error>>,
 ) {
     match result {
         Ok((group, _)) => debug!(%group, "reconciled"),
@@ -245,8 +256,22 @@ impl Backoff for Pause {
     fn reset(&mut self) {}
 }
 
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
+/// Why a group was not reconciled.
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    /// A call failed.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    /// The API server has not answered at all.
+    #[error("the API server has not answered in time")]
+    Late(#[from] Elapsed),
+}
+
+impl ReconcileError {
+    fn is_conflict(&self) -> bool {
+        let Self::Api(kube::Error::Api(status)) = self else { return false };
+        status.is_conflict() || status.is_already_exists()
+    }
 }
 
 /// Between two tries to watch.
@@ -256,8 +281,14 @@ const WORKERS: u16 = 8;
 /// How long changes are gathered: a rollout is many at once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// How often a group is looked at although nothing moved.
-/// Nothing says that a Lease of an election was deleted: it is not the group's.
-const LOOK_FOR_LEASES: Duration = Duration::from_mins(1);
 const RESYNC: Duration = Duration::from_mins(10);
+/// The same of one that shares elections. Nothing says that a Lease of one was deleted: it is not the group's.
+const LOOK_FOR_LEASES: Duration = Duration::from_mins(1);
+/// How many seconds a watch lasts before the next one takes over. A connection may be lost without either end being
+/// notified, as where another machine takes the API server's address over: of that a watch hears nothing any more, and
+/// only its end shows it.
+const WATCH: u32 = 30;
+/// How long one reconciliation may take; kube itself would wait for an answer for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
 const RETRY_CONFLICT: Duration = Duration::from_millis(500);
 const RETRY_ERROR: Duration = Duration::from_secs(10);

@@ -8,6 +8,7 @@ mod keeping;
 mod refusals;
 mod relabelled;
 mod server;
+mod silence;
 mod strays;
 mod tls;
 mod turns;

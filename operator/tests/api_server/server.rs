@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use axum::body::Body as Answer;
 use axum::http::{Method, Request, Response, StatusCode};
+use futures::{StreamExt, stream};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -94,7 +96,7 @@ impl ApiServer {
         self.0.lock().expect("no test panics with the lock")
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    async fn answer(&self, request: Request<Body>) -> Response<Answer> {
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().await.expect("the body is in memory");
         let body = serde_json::from_slice(&body).unwrap_or_default();
@@ -103,14 +105,16 @@ impl ApiServer {
         let call = Call { method: head.method, path, body };
         let key = (call.method.to_string(), call.path.clone());
         let hangs = self.state().hanging.remove(&key);
-        // Nothing changes by itself here, so a watch has nothing to report.
-        if hangs || query.contains("watch=true") {
+        if hangs {
             std::future::pending::<()>().await;
+        }
+        if query.contains("watch=true") {
+            return Response::new(self.state().changes(&call.path, &query));
         }
         let mut state = self.state();
         state.calls.push(call.clone());
         let (status, object) = state.answer(&call, &query);
-        let mut response = Response::new(Body::from(object.to_string().into_bytes()));
+        let mut response = Response::new(Answer::from(object.to_string()));
         *response.status_mut() = status;
         response
     }
@@ -184,7 +188,6 @@ impl State {
     }
 
     fn list(&self, path: &str, selector: &[String]) -> Value {
-        let within = |at: &str| at.starts_with(&format!("{path}/"));
         let has = |object: &Value, wanted: &str| match wanted.split_once('=') {
             Some((label, value)) => match label.strip_suffix('!') {
                 Some(label) => object["metadata"]["labels"][label] != value,
@@ -192,11 +195,26 @@ impl State {
             },
             None => !object["metadata"]["labels"][wanted].is_null(),
         };
-        let all = self.objects.iter().filter(|(at, _)| within(at)).map(|(_, object)| object);
+        let all =
+            self.objects.iter().filter(|(at, _)| is_of_kind(at, path)).map(|(_, object)| object);
         let items: Vec<_> =
             all.filter(|object| selector.iter().all(|wanted| has(object, wanted))).collect();
         let metadata = json!({ "resourceVersion": self.version.to_string() });
         json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items })
+    }
+
+    /// What a watch reports: what has changed since the version that it names. Of what changes later it hears nothing,
+    /// as by a connection that was lost.
+    fn changes(&self, path: &str, query: &str) -> Answer {
+        let since = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
+        let since: u64 = since.and_then(|version| version.parse().ok()).unwrap_or_default();
+        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse().ok();
+        let all = self.objects.iter().filter(|(at, _)| is_of_kind(at, path));
+        let news = all.filter(|(_, object)| version(object) > Some(since));
+        let line = |object| format!("{}\n", json!({ "type": "ADDED", "object": object }));
+        let lines: Vec<_> = news.map(|(_, object)| Ok::<_, Infallible>(line(object))).collect();
+        let lines = stream::iter(lines).chain(stream::pending());
+        Answer::from_stream(lines)
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {
@@ -205,6 +223,14 @@ impl State {
         self.objects.insert(path.to_owned(), object.clone());
         object
     }
+}
+
+/// Whether what is at a path belongs to this list of one namespace, or to this one of all.
+fn is_of_kind(at: &str, list: &str) -> bool {
+    let Some((namespaced, _)) = at.rsplit_once('/') else { return false };
+    let Some((root, namespace)) = namespaced.split_once("/namespaces/") else { return false };
+    let Some((_, kind)) = namespace.split_once('/') else { return false };
+    namespaced == list || format!("{root}/{kind}") == list
 }
 
 /// What is listed, and not read by name.

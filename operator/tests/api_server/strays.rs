@@ -53,10 +53,11 @@ fn cluster(pods: &[&str]) -> (ApiServer, Arc<Context>) {
     (server, context)
 }
 
-/// The Events since the last time this was asked: which pod each is about.
+/// The Events since the last time this was asked, other than those about a group: which pod each is about.
 fn notified(server: &ApiServer) -> Vec<String> {
     let calls = server.take_calls().1.into_iter();
     let events = calls.filter(|call| call.path == EVENTS && call.method == Method::POST);
+    let events = events.filter(|call| call.body["regarding"]["kind"] != "Conclave");
     let about = |call: Call| {
         assert_eq!(call.body["regarding"]["kind"], "Pod");
         assert_eq!(
