@@ -239,7 +239,7 @@ impl<'a> Group<'a> {
             for pod in &pods {
                 let answer = self.get(pod, "/v1/members")?;
                 let known = answer.body["members"].as_array().map_or(0, Vec::len);
-                ensure!(known == members, "{} knows {known} members", pod.name);
+                ensure!(known == members, "{} knows {known} members: {answer:?}", pod.name);
             }
             Ok(())
         })

@@ -220,11 +220,13 @@ impl Cluster {
         let state = self.harness()?;
         control_plane::api_server(state).start(state)?;
         self.await_api_server()?;
-        // After an outage the controllers would try again more and more rarely; a new process looks
-        // at once.
-        let controllers = control_plane::controller_manager(state);
-        controllers.kill(state)?;
-        controllers.start(state)
+        // After several outages these would try again more and more rarely, and wait for minutes in the end; a
+        // new process looks at once.
+        for daemon in [control_plane::controller_manager(state), control_plane::scheduler(state)] {
+            daemon.kill(state)?;
+            daemon.start(state)?;
+        }
+        Ok(())
     }
 
     fn await_api_server(&self) -> Result<()> {
