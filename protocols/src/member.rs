@@ -1,5 +1,7 @@
 //! A member as the product has it: the core with its service and its nominator.
 
+use std::ops::Deref;
+
 use crate::core;
 pub use crate::core::{GROUP_MAX, Heard, Leadership, Lease, Node, Shown, StatusEpoch, Term};
 use crate::election::{self, AnyElection};
@@ -7,11 +9,51 @@ pub use crate::elections::{
     Candidacy, Command as ElectionCommand, ElectionEvent, Event as OfElection, Profile,
 };
 pub use crate::locks::{Command as LockCommand, Event as OfLock, LockEvent, LostReason};
+use crate::policy::Policy;
+use crate::protocol::{InputOf, OutboxOf, Protocol};
+use crate::record::MemberInfo;
 use crate::services::Services;
 pub use crate::services::{Command as ServiceCommand, Event as OfService};
+use crate::time::LocalTime;
 
-/// One member of a group, from its start to its end.
-pub type Member = core::Member<Services, AnyElection>;
+/// One member of a group, from its start to its end. What is read of it is read of its core.
+///
+/// A type of its own, so that the core is compiled for it once, here, and not in every crate and test that runs one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Member(Core);
+
+type Core = core::Member<Services, AnyElection>;
+
+impl Member {
+    /// A new member, as [`core::Member::new`] makes it.
+    pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
+        Self(Core::new(me, policy, status.into()))
+    }
+}
+
+impl Deref for Member {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.0
+    }
+}
+
+impl Protocol for Member {
+    type Peer = Node;
+    type Command = Command;
+    type Message = message::Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.0.start(now, out);
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        self.0.handle(now, input, out);
+    }
+}
 
 /// What is asked of a member from within its process.
 pub type Command = core::Command<ServiceCommand>;

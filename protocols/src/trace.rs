@@ -56,4 +56,4 @@ pub use self::merge::{Merged, Refusal, Step, merge};
 pub use self::recorder::Recorder;
 #[cfg(any(test, feature = "testing"))]
 pub use self::rules::Rules;
-pub use self::watch::{Grants, Log, Watch};
+pub use self::watch::{Grants, Log, Watch, Watched};

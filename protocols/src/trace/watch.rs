@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::event::{Event, TraceEntry};
 use crate::core::message::{Heartbeat, Message, PeerMessage};
-use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
+use crate::core::{self, Command, Node, Nominator, Service, Term};
+use crate::election::AnyElection;
 use crate::ids::{Epoch, Incarnation, LockName};
 use crate::locks::{self, LockEvent};
+use crate::member::Member;
 use crate::mutex::Coordination;
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
@@ -29,6 +31,47 @@ impl Log {
     pub(super) fn note(&self, entry: TraceEntry<LocalTime>) {
         // Nobody takes the trace any more.
         let _ = self.0.send(entry);
+    }
+}
+
+/// A member that can be watched: that of the product, or one with another service.
+pub trait Watched:
+    Protocol<
+        Peer = Node,
+        Command = Command<<Self::Service as Service>::Command>,
+        Message = MessageOf<Self>,
+        Event = core::Event<<Self::Service as Service>::Event>,
+    >
+{
+    /// Its service.
+    type Service: Grants;
+    /// Its nominator.
+    type Nominator: Nominator;
+
+    /// Where its state is.
+    fn core(&self) -> &core::Member<Self::Service, Self::Nominator>;
+}
+
+type MessageOf<M> = Message<
+    <<M as Watched>::Service as Service>::Message,
+    <<M as Watched>::Nominator as Nominator>::Message,
+>;
+
+impl Watched for Member {
+    type Service = Services;
+    type Nominator = AnyElection;
+
+    fn core(&self) -> &core::Member<Services, AnyElection> {
+        self
+    }
+}
+
+impl<S: Grants, N: Nominator> Watched for core::Member<S, N> {
+    type Service = S;
+    type Nominator = N;
+
+    fn core(&self) -> &Self {
+        self
     }
 }
 
@@ -80,8 +123,8 @@ pub struct Watch {
 
 impl Watch {
     /// Watches a process that begins. Its clock is too fast by so many parts per million.
-    pub fn new<S: Service, N: Nominator>(member: &Member<S, N>, rate_ppm: i32, log: Log) -> Self {
-        let me = member.me();
+    pub fn new<M: Watched>(member: &M, rate_ppm: i32, log: Log) -> Self {
+        let me = member.core().me();
         let started = TraceEntry { who: Some(me), event: Event::Started(rate_ppm) };
         log.note(started);
         let (promised, holds) = Default::default();
@@ -89,36 +132,36 @@ impl Watch {
     }
 
     /// Hands an input to the member, takes down what it does, and passes its effects on.
-    pub fn handle<S: Grants, N: Nominator>(
+    pub fn handle<M: Watched>(
         &mut self,
-        member: &mut Member<S, N>,
+        member: &mut M,
         now: LocalTime,
-        input: InputOf<Member<S, N>>,
-        out: &mut OutboxOf<Member<S, N>>,
+        input: InputOf<M>,
+        out: &mut OutboxOf<M>,
     ) {
         if let Input::Command(Command::Service(command)) = &input
             && let Some(locks::Command::Exit { lock } | locks::Command::Pass { lock, .. }) =
-                S::asks(command)
+                M::Service::asks(command)
         {
             self.note(Event::Released(lock.clone()));
             self.holds.remove(lock);
         }
-        let led = member.leader_lease().is_some();
-        let mut effects = OutboxOf::<Member<S, N>>::default();
+        let led = member.core().leader_lease().is_some();
+        let mut effects = OutboxOf::<M>::default();
         member.handle(now, input, &mut effects);
-        let effects: Vec<EffectOf<Member<S, N>>> = effects.drain().collect();
+        let effects: Vec<EffectOf<M>> = effects.drain().collect();
+        let member = member.core();
         // A leader that leaves may promise itself, go on holding by that, and give its leader lease up, all at once.
         let (_, until) = member.pledged();
         let leaves = self.refused.is_none() && !member.is_in_view() && until != self.promised;
-        if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends::<S, N>(&effects))
-        {
+        if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends::<M>(&effects)) {
             self.note(Event::Promised(epoch));
         }
         if let Some(base) = member.inherits().filter(|_| led) {
             // It resigned to itself.
             self.note(Event::GaveTable(base));
         }
-        self.look(member, now, &effects);
+        self.look::<M>(member, now, &effects);
         for effect in effects {
             match effect {
                 Effect::Send { to, message } => out.send(to, message),
@@ -140,11 +183,11 @@ impl Watch {
 
     /// What one call of the member did is one moment. What a leader promised itself, and that it is in
     /// leader lease, comes first: the rest of what it does rests on that. That it refuses its view comes last.
-    fn look<S: Grants, N: Nominator>(
+    fn look<M: Watched>(
         &mut self,
-        member: &Member<S, N>,
+        member: &core::Member<M::Service, M::Nominator>,
         now: LocalTime,
-        effects: &[EffectOf<Member<S, N>>],
+        effects: &[EffectOf<M>],
     ) {
         let (epoch, until) = member.pledged();
         if member.leader_lease().is_some() && until != self.promised && member.is_in_view() {
@@ -154,7 +197,7 @@ impl Watch {
         let leader_lease =
             member.leader_lease().filter(|until| *until > now).map(|until| (epoch, until));
         // A leader that leaves may gain its leader lease, grant, and give it up, all at once.
-        let passing = granted_in::<S, N>(effects).map(|epoch| (epoch, now.after(MOMENT)));
+        let passing = granted_in::<M>(effects).map(|epoch| (epoch, now.after(MOMENT)));
         let led = leader_lease.or_else(|| passing.filter(|_| self.leader_lease.is_none()));
         if let Some((epoch, until)) = led.filter(|_| led != self.leader_lease) {
             self.note(Event::Leads(epoch, until));
@@ -162,9 +205,9 @@ impl Watch {
         for effect in effects {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
-                    self.sent::<S, N>(*to, message);
+                    self.sent::<M>(*to, message);
                 }
-                Effect::Tell(event) => self.notified::<S>(now, event),
+                Effect::Tell(event) => self.notified::<M::Service>(now, event),
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }
@@ -181,10 +224,13 @@ impl Watch {
         }
     }
 
-    fn sent<S: Grants, N: Nominator>(
+    fn sent<M: Watched>(
         &self,
         to: Incarnation,
-        message: &PeerMessage<S::Message, N::Message>,
+        message: &PeerMessage<
+            <M::Service as Service>::Message,
+            <M::Nominator as Nominator>::Message,
+        >,
     ) {
         match message {
             PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
@@ -199,7 +245,7 @@ impl Watch {
             #[cfg(feature = "next-version")]
             PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
             PeerMessage::Service(sent) => {
-                if S::grants(&sent.body) {
+                if M::Service::grants(&sent.body) {
                     self.note(Event::Granted(sent.epoch));
                 }
             }
@@ -287,19 +333,19 @@ impl Watch {
 }
 
 /// The view in which a leader grants something with these effects.
-fn granted_in<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> Option<Epoch> {
+fn granted_in<M: Watched>(effects: &[EffectOf<M>]) -> Option<Epoch> {
     effects.iter().find_map(|effect| match effect {
         Effect::Send { message: Message::Peer(PeerMessage::Service(sent)), .. } => {
-            S::grants(&sent.body).then_some(sent.epoch)
+            M::Service::grants(&sent.body).then_some(sent.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
     })
 }
 
 /// Whether an application is notified with these effects that it goes on holding.
-fn extends<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> bool {
+fn extends<M: Watched>(effects: &[EffectOf<M>]) -> bool {
     effects.iter().any(|effect| match effect {
-        Effect::Tell(core::Event::Service(event)) => S::notifies(event)
+        Effect::Tell(core::Event::Service(event)) => M::Service::notifies(event)
             .is_some_and(|notified| matches!(notified.event, LockEvent::Extended { .. })),
         Effect::Tell(core::Event::Lease(_)) => true,
         Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, Event, LockEvent, Member, OfLock, OfService};
+use conclave_protocols::member::{Command, Event, LockEvent, OfLock, OfService};
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::random::Random;
 
@@ -111,7 +111,7 @@ fn resign(bench: &mut Bench, chance: &mut Random, still: &BTreeSet<usize>) {
     let to = index(chance, bench.members.len() + 1);
     let cooldown = Duration::from_millis(chance.up_to(20_000));
     if let Some(leader) = bench.leader().filter(|leader| !still.contains(leader)) {
-        let to = bench.members.get(to).map(Member::me);
+        let to = bench.members.get(to).map(|member| member.me());
         bench.command(leader, Command::Resign { to, cooldown });
     }
 }

@@ -226,13 +226,13 @@ impl Protocol for Place {
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
         match (self, input) {
             (Self::Member(member, watch), Input::Command(Ask::Member(command))) => {
-                watch.handle(member, now, Input::Command(command), out);
+                watch.handle(&mut **member, now, Input::Command(command), out);
             }
             (Self::Member(member, watch), Input::Message { from, message }) => {
-                watch.handle(member, now, Input::Message { from, message }, out);
+                watch.handle(&mut **member, now, Input::Message { from, message }, out);
             }
             (Self::Member(member, watch), Input::Timer(timer)) => {
-                watch.handle(member, now, Input::Timer(timer), out);
+                watch.handle(&mut **member, now, Input::Timer(timer), out);
             }
             (Self::Register(register), Input::Command(ask)) => match ask {
                 Ask::Mood(mood) => register.mood = mood,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{ElectionAlgorithm, Policy};
 
-use crate::kit::Member;
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -326,7 +325,8 @@ fn in_a_partition_one_side_has_a_leader_and_after_it_heals_all_have_the_same() {
 impl World {
     /// Which of the living have a leader lease, whatever their applications believe.
     pub(crate) fn with_a_lease(&self) -> Vec<usize> {
-        let leader_lease = |index: usize| self.member(index).and_then(Member::leader_lease);
+        let leader_lease =
+            |index: usize| self.member(index).and_then(|member| member.leader_lease());
         self.living().filter(|index| leader_lease(*index) > Some(self.clock(*index))).collect()
     }
 }

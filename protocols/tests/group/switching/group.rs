@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockCommand, LockEvent, LostReason, Member, Node, OfLock, OfService,
+    Command, Event, Leadership, LockCommand, LockEvent, LostReason, Node, OfLock, OfService,
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -78,7 +78,7 @@ impl Group {
     }
 
     pub(super) fn arbiter(&self, member: usize) -> Option<Arbiter> {
-        self.world.member(member).map(Member::arbiter)
+        self.world.member(member).map(|member| member.arbiter())
     }
 
     pub(super) fn try_register(&self) -> Option<&Record> {
@@ -116,7 +116,7 @@ impl Group {
     /// The one of the living that leads.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads = |index: &usize| {
-            self.world.member(*index).and_then(Member::leader_lease)
+            self.world.member(*index).and_then(|member| member.leader_lease())
                 > Some(self.world.clock(*index))
         };
         let leaders: Vec<usize> = self.living().into_iter().filter(leads).collect();

@@ -2,7 +2,7 @@
 
 use conclave_protocols::Epoch;
 use conclave_protocols::member::message::{Announced, Message, PeerMessage};
-use conclave_protocols::member::{Command, LockEvent, Member, Node};
+use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::record::Record;
 
@@ -211,8 +211,9 @@ fn whatever_was_sent_without_an_arbiter_counts_for_nothing_with_one() {
         }
         bench.enter(2, "a");
         assert!(!bench.record().epoch.is_unarbitrated());
-        let leader_leases =
-            |bench: &Bench| bench.members.iter().map(Member::leader_lease).collect::<Vec<_>>();
+        let leader_leases = |bench: &Bench| {
+            bench.members.iter().map(|member| member.leader_lease()).collect::<Vec<_>>()
+        };
         let before = leader_leases(&bench);
         for (from, to, message) in messages {
             let to = (1..3).find(|member| bench.node(*member) == to);

@@ -320,8 +320,8 @@ impl Run {
             world.living().into_iter().all(|index| {
                 let member = world.pod(index).map(super::pod::Pod::member);
                 let record = member.and_then(|member| member.record());
-                let me = member.map(conclave_protocols::member::Member::me);
-                let arbiter = member.map(conclave_protocols::member::Member::arbiter);
+                let me = member.map(|member| member.me());
+                let arbiter = member.map(|member| member.arbiter());
                 record.is_some_and(|record| {
                     arbiter == Some(world.policy.arbiter)
                         && record.epoch == epoch
