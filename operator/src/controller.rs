@@ -288,7 +288,8 @@ const LOOK_FOR_LEASES: Duration = Duration::from_mins(1);
 /// notified, as where another machine takes the API server's address over: of that a watch hears nothing any more, and
 /// only its end shows it.
 const WATCH: u32 = 30;
-/// How long one reconciliation may take; kube itself would wait for an answer for ever.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one reconciliation may take, with all its calls, however large the group is; kube itself would wait for an
+/// answer for ever.
+const PATIENCE: Duration = Duration::from_mins(2);
 const RETRY_CONFLICT: Duration = Duration::from_millis(500);
 const RETRY_ERROR: Duration = Duration::from_secs(10);
