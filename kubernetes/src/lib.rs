@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tower::{BoxError, Service, layer::layer_fn};
 use tracing::error;
 
@@ -64,11 +64,16 @@ pub fn filter(text: &str) -> String {
     format!("kube_client::client::builder=off,{text}")
 }
 
+/// How long the API server may take until it begins to answer. A connection may be lost without either end being
+/// notified, and `kube` by itself would wait for ever.
+const ANSWER: Duration = Duration::from_secs(30);
+
 tokio::task_local! {
     static DEADLINE: Instant;
 }
 
-/// Logs each request that fails. What the API server refuses (4xx) is no failure: its caller knows what it means.
+/// Logs each request that fails, and gives one up that is not answered. What the API server refuses (4xx) is no failure:
+/// its caller knows what it means.
 #[derive(Clone, Debug)]
 struct Reporting<S>(S);
 
@@ -89,7 +94,10 @@ where
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let answering = self.0.call(request);
         Box::pin(async move {
-            let answer = answering.await.map_err(Into::into);
+            let answer: Result<_, BoxError> = match timeout(ANSWER, answering).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs()).into()),
+            };
             match &answer {
                 Ok(response) if response.status().is_server_error() => {
                     report(&method, &path, Some(response.status().as_u16()), None);

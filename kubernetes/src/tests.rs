@@ -125,6 +125,19 @@ async fn an_api_server_that_is_not_reached_is_logged_with_the_reason_and_without
     assert!(lines[0]["status"].is_null() && lines[0]["remaining_ms"].is_null(), "{lines:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_never_answered_is_given_up() {
+    let log = Log::default();
+    let _kept = log.keep("info");
+    let silent = tower::service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
+    let request = Request::get("/api/v1/pods").body(Body::empty()).expect("a request");
+    let answer = timeout(Duration::from_mins(1), Reporting(silent).call(request)).await;
+    let error = answer.expect("it is given up").expect_err("nobody answers").to_string();
+    assert_eq!(error, "no answer within 30 s");
+    let lines = log.lines();
+    assert_eq!((lines.len(), &lines[0]["error"]), (1, &error.into()), "{lines:?}");
+}
+
 #[tokio::test]
 async fn what_is_refused_is_no_failure() {
     let log = Log::default();

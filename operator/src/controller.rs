@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use conclave_crds::{AuthorityStatus, Conclave, ELECTION_LABEL, GROUP_LABEL, lease_names};
-use conclave_kubernetes::within;
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -20,7 +19,6 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
-use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -182,22 +180,14 @@ fn group_of(object: &impl ResourceExt) -> Option<ObjectRef<Conclave>> {
     Some(ObjectRef::new(group).within(&object.namespace()?))
 }
 
-async fn reconcile(
-    conclave: Arc<Conclave>,
-    context: Arc<Context>,
-) -> Result<Action, ReconcileError> {
+async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Result<Action> {
     let begun = Instant::now();
     let _under_way = context.metrics.reconciling();
-    let (namespace, name) = (conclave.namespace().unwrap_or_default(), conclave.name_any());
-    // A call that is never answered must not keep a worker for good.
-    let bring_about = Box::pin(context.bring_about(&namespace, &name));
-    let result = match within(PATIENCE, bring_about).await {
-        Ok(result) => result.map_err(ReconcileError::from),
-        Err(late) => Err(late.into()),
-    };
+    let namespace = conclave.namespace().unwrap_or_default();
+    let result = context.bring_about(&namespace, &conclave.name_any()).await;
     let outcome = match &result {
         Ok(()) => Outcome::Success,
-        Err(error) if error.is_conflict() => Outcome::Requeue,
+        Err(error) if is_conflict(error) => Outcome::Requeue,
         Err(_) => Outcome::Error,
     };
     context.metrics.reconciled(outcome, begun.elapsed());
@@ -207,8 +197,8 @@ async fn reconcile(
 
 /// When to try again. A conflict means that the group has changed since it was read.
 #[expect(clippy::needless_pass_by_value, reason = "the controller calls it so")]
-fn retry(conclave: Arc<Conclave>, error: &ReconcileError, _: Arc<Context>) -> Action {
-    if error.is_conflict() {
+fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Action {
+    if is_conflict(error) {
         return Action::requeue(RETRY_CONFLICT);
     }
     warn!(
@@ -222,7 +212,7 @@ fn retry(conclave: Arc<Conclave>, error: &ReconcileError, _: Arc<Context>) -> Ac
 
 fn report(
     context: &Arc<Context>,
-    result: Result<(ObjectRef<Conclave>, Action), Error<ReconcileError, watcher::Error>>,
+    result: Result<(ObjectRef<Conclave>, Action), Error<kube::Error, watcher::Error>>,
 ) {
     match result {
         Ok((group, _)) => debug!(%group, "reconciled"),
@@ -256,22 +246,8 @@ impl Backoff for Pause {
     fn reset(&mut self) {}
 }
 
-/// Why a group was not reconciled.
-#[derive(Debug, thiserror::Error)]
-enum ReconcileError {
-    /// A call failed.
-    #[error(transparent)]
-    Api(#[from] kube::Error),
-    /// The API server has not answered at all.
-    #[error("the API server has not answered in time")]
-    Late(#[from] Elapsed),
-}
-
-impl ReconcileError {
-    fn is_conflict(&self) -> bool {
-        let Self::Api(kube::Error::Api(status)) = self else { return false };
-        status.is_conflict() || status.is_already_exists()
-    }
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
 /// Between two tries to watch.
@@ -288,8 +264,5 @@ const LOOK_FOR_LEASES: Duration = Duration::from_mins(1);
 /// notified, as where another machine takes the API server's address over: of that a watch hears nothing any more, and
 /// only its end shows it.
 const WATCH: u32 = 30;
-/// How long one reconciliation may take, with all its calls, however large the group is; kube itself would wait for an
-/// answer for ever.
-const PATIENCE: Duration = Duration::from_mins(2);
 const RETRY_CONFLICT: Duration = Duration::from_millis(500);
 const RETRY_ERROR: Duration = Duration::from_secs(10);

@@ -57,7 +57,10 @@ fn cluster(pods: &[&str]) -> (ApiServer, Arc<Context>) {
 fn notified(server: &ApiServer) -> Vec<String> {
     let calls = server.take_calls().1.into_iter();
     let events = calls.filter(|call| call.path == EVENTS && call.method == Method::POST);
-    let events = events.filter(|call| call.body["regarding"]["kind"] != "Conclave");
+    let of_a_group = |call: &Call| {
+        call.body["regarding"]["kind"] == "Conclave" && call.body["reason"] != "NoSuchConclave"
+    };
+    let events = events.filter(|call| !of_a_group(call));
     let about = |call: Call| {
         assert_eq!(call.body["regarding"]["kind"], "Pod");
         assert_eq!(
