@@ -48,6 +48,12 @@ impl World {
         let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
         if is_arbitrated && from.is_some_and(|(epoch, _)| epoch.is_unarbitrated()) {
             self.count("back to an arbiter");
+            let stated = self.reading(pod).and_then(|reading| reading.error_ns);
+            let (seed, now) = (self.seed, self.sim.now());
+            assert!(
+                stated.is_none(),
+                "seed {seed} at {now:?}: pod {pod} states what it had without"
+            );
         }
         if !self.times.lines.contains_key(&id) {
             let members: BTreeSet<Node> = record.incarnations().map(Node::Member).collect();
