@@ -294,4 +294,4 @@ fn holder(browser: &Browser, pod: &str) -> Result<u64> {
 const LONG: Duration = Duration::from_secs(60);
 
 /// How many times slower a slow machine is.
-const SLOW: u32 = 6;
+const SLOW: u32 = 12;
