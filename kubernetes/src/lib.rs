@@ -1,5 +1,5 @@
-//! How the operator and the sidecars ask the API server: under which name, and what is logged of a request that
-//! fails.
+//! How the operator and the sidecars ask the API server: under which name, how long they wait for an answer, and what
+//! is logged of a request that fails.
 //!
 //! The client of `kube` logs that too, without the request it is about. Its line is turned off ([`filter`]), and one
 //! stands in its place that has method, path, status, and how much time was left ([`within`]).

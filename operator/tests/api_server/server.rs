@@ -209,12 +209,12 @@ impl State {
         let since = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
         let since: u64 = since.and_then(|version| version.parse().ok()).unwrap_or_default();
         let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse().ok();
-        let all = self.objects.iter().filter(|(at, _)| is_of_kind(at, path));
-        let news = all.filter(|(_, object)| version(object) > Some(since));
+        let all =
+            self.list(path, &selector(query))["items"].as_array().cloned().unwrap_or_default();
+        let news = all.into_iter().filter(move |object| version(object) > Some(since));
         let line = |object| format!("{}\n", json!({ "type": "ADDED", "object": object }));
-        let lines: Vec<_> = news.map(|(_, object)| Ok::<_, Infallible>(line(object))).collect();
-        let lines = stream::iter(lines).chain(stream::pending());
-        Answer::from_stream(lines)
+        let lines = stream::iter(news.map(move |object| Ok::<_, Infallible>(line(object))));
+        Answer::from_stream(lines.chain(stream::pending()))
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {

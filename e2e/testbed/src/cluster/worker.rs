@@ -194,7 +194,7 @@ fn kubelet_config(state: &State, node: Node) -> String {
         "failSwapOn": false,
         "resolvConf": "",
         "podLogsDir": state.pod_logs(node),
-        // About so late a change of a Secret reaches the pods that mount it.
+        // Pods see a change of a Secret that they mount after about so long.
         "syncFrequency": "10s",
         // A trace of a long test is to be one file.
         "containerLogMaxSize": "1Gi",
