@@ -40,7 +40,6 @@ const ABOUT_WORDS: &[&str] = &[
     "e2e/tests/documents",
     "e2e/tests/page",
     "e2e/tests/words",
-    "protocols/tests/leader_model/packed.rs",
     "sidecar/src/clock_page",
     "sidecar/src/group/reading.rs",
     "sidecar/tests/clock_page.rs",

@@ -26,6 +26,7 @@
 //! assert_eq!(sim.node(MemberId(0)).and_then(AnyElection::elected), Some(MemberId(3)));
 //! ```
 
+mod agenda;
 mod circuit;
 mod clock;
 mod links;
@@ -33,6 +34,7 @@ mod links;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use self::agenda::Agenda;
 pub use self::circuit::circuit;
 pub use self::clock::Clock;
 use self::links::Links;
@@ -46,8 +48,7 @@ pub struct Simulator<P: Protocol> {
     random: Random,
     now: Duration,
     nodes: BTreeMap<P::Peer, Node<P>>,
-    agenda: BTreeMap<(Duration, u64), Happening<P>>,
-    scheduled: u64,
+    agenda: Agenda<Happening<P>>,
     links: Links<P>,
     notified: Vec<(Duration, P::Peer, P::Event)>,
     sent: BTreeMap<&'static str, u64>,
@@ -127,8 +128,7 @@ impl<P: Protocol> Simulator<P> {
             random: Random::new(seed),
             now: Duration::ZERO,
             nodes: BTreeMap::new(),
-            agenda: BTreeMap::new(),
-            scheduled: 0,
+            agenda: Agenda::new(),
             links: Links::default(),
             notified: Vec::new(),
             sent: BTreeMap::new(),
@@ -204,7 +204,7 @@ impl<P: Protocol> Simulator<P> {
         for happening in frozen.waiting {
             let stood = frozen.clock.is_some();
             if !(stood && matches!(happening, Happening::Timer { .. })) {
-                self.schedule(self.now, happening);
+                self.agenda.enter(self.now, happening);
             }
         }
         if frozen.clock.is_some() {
@@ -261,7 +261,7 @@ impl<P: Protocol> Simulator<P> {
         let kept = self.links.held.remove(&(from, to)).unwrap_or_default();
         let count = kept.len();
         for (session, message) in kept {
-            self.schedule(self.now, Happening::Arrival { from, to, session, message });
+            self.agenda.enter(self.now, Happening::Arrival { from, to, session, message });
         }
         count
     }
@@ -312,10 +312,7 @@ impl<P: Protocol> Simulator<P> {
 
     /// Does the next thing that happens before `end`. False if nothing does.
     pub fn step_until(&mut self, end: Duration) -> bool {
-        let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= end) else {
-            return false;
-        };
-        let ((at, _), happening) = entry.remove_entry();
+        let Some((at, happening)) = self.agenda.next_until(end) else { return false };
         self.now = self.now.max(at);
         self.happen(happening);
         true
@@ -366,11 +363,6 @@ impl<P: Protocol> Simulator<P> {
         &mut self.random
     }
 
-    fn schedule(&mut self, at: Duration, happening: Happening<P>) {
-        self.scheduled += 1;
-        self.agenda.insert((at, self.scheduled), happening);
-    }
-
     fn happen(&mut self, happening: Happening<P>) {
         let name = match &happening {
             Happening::Arrival { to, .. } | Happening::Again { to, .. } => *to,
@@ -409,7 +401,7 @@ impl<P: Protocol> Simulator<P> {
         if self.random.once_in(one_in) {
             let at = self.now + self.random.below(within);
             let message = message.clone();
-            self.schedule(at, Happening::Again { from, to, session, message });
+            self.agenda.enter(at, Happening::Again { from, to, session, message });
         }
     }
 
@@ -441,15 +433,15 @@ impl<P: Protocol> Simulator<P> {
         let (shortest, longest) = self.links.delay_of(from, to);
         let delay = shortest + self.random.below(longest.saturating_sub(shortest));
         if let Some((at, session)) = self.links.send(from, to, self.now + delay) {
-            self.schedule(at, Happening::Arrival { from, to, session, message });
+            self.agenda.enter(at, Happening::Arrival { from, to, session, message });
         }
     }
 
     fn arm(&mut self, name: P::Peer, timer: P::Timer, after: Duration) {
         let Some(node) = self.nodes.get_mut(&name) else { return };
-        let number = self.scheduled + 1;
+        let number = self.agenda.entered() + 1;
         node.timers.insert(timer, (number, node.clock.read(self.now).after(after)));
         let at = self.now.saturating_add(node.clock.true_span(after));
-        self.schedule(at, Happening::Timer { of: name, timer, number });
+        self.agenda.enter(at, Happening::Timer { of: name, timer, number });
     }
 }

@@ -58,8 +58,8 @@ pub fn sim(time: Duration) -> Result<()> {
 }
 
 /// The same with the same seeds each time, so many on each core: a check must not fail by chance.
-pub fn sim_usual(seeds: u64) -> Result<()> {
-    swarms(MEMBERS, 0, Span::Seeds(seeds))
+pub fn sim_usual(from: u64, seeds: u64) -> Result<()> {
+    swarms(MEMBERS, from, Span::Seeds(seeds))
 }
 
 /// Larger than that of any earlier campaign.

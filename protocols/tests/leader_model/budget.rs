@@ -11,6 +11,8 @@ use std::time::Duration;
 use stateright::report::{ReportData, ReportDiscovery, Reporter};
 use stateright::{Checker, HasDiscoveries, Model};
 
+/// Threads of a search that goes on for a given time, which has the cores for itself. Any other has one and shares them
+/// with other searches: threads of one search wait for each other, since each frees what another has allocated.
 const THREADS: usize = 2;
 /// What the process may use of the machine's memory: 6 GiB, in pages of 4 KiB.
 const PAGES_MAX: u64 = 6 << 18;
@@ -52,7 +54,7 @@ where
     let mut watch = Watch { budget, seconds: limit, last: None, cut_short: false };
     let checker = model
         .checker()
-        .threads(THREADS)
+        .threads(if seconds().is_some() { THREADS } else { 1 })
         .finish_when(finish)
         .spawn_bfs()
         .join_and_report(&mut watch);

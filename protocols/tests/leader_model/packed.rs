@@ -3,39 +3,38 @@
 
 use std::hash::Hasher;
 
-/// Hands bytes on to another hasher, eight at a time.
-pub(crate) struct Packed<'a, H> {
-    hasher: &'a mut H,
-    word: u64,
-    filled: u8,
+/// More bytes than a state has.
+const SIZE: usize = 2048;
+
+/// Collects bytes, which another hasher gets at once.
+pub(crate) struct Packed {
+    bytes: [u8; SIZE],
+    length: usize,
 }
 
-impl<'a, H: Hasher> Packed<'a, H> {
-    pub(crate) fn into(hasher: &'a mut H) -> Self {
-        Self { hasher, word: 0, filled: 0 }
+impl Packed {
+    pub(crate) const fn new() -> Self {
+        Self { bytes: [0; SIZE], length: 0 }
     }
 
-    /// Hands on what is left, and how much it is.
-    pub(crate) fn end(self) {
-        self.hasher.write_u64(self.word);
-        self.hasher.write_u8(self.filled);
+    /// Hands them on.
+    pub(crate) fn end(&self, hasher: &mut impl Hasher) {
+        hasher.write(&self.bytes[..self.length]);
+        hasher.write_usize(self.length);
     }
 }
 
-impl<H: Hasher> Hasher for Packed<'_, H> {
+impl Hasher for Packed {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u8(*byte);
         }
     }
 
+    /// Without a branch, which the processor would guess wrongly now and then.
     fn write_u8(&mut self, byte: u8) {
-        self.word = self.word << 8 | u64::from(byte);
-        self.filled += 1;
-        if self.filled == 8 {
-            self.hasher.write_u64(self.word);
-            (self.word, self.filled) = (0, 0);
-        }
+        self.bytes[self.length % SIZE] = byte;
+        self.length = self.length.wrapping_add(1);
     }
 
     /// Which variant of an enum it is.
@@ -59,21 +58,17 @@ mod tests {
 
     use super::*;
 
-    /// What came through, as words.
+    /// What another hasher gets.
     #[derive(Default)]
-    struct Words(Vec<u64>);
+    struct Written(Vec<u8>);
 
-    impl Hasher for Words {
-        fn write(&mut self, _: &[u8]) {
-            unreachable!("there are words alone")
+    impl Hasher for Written {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend(bytes);
         }
 
-        fn write_u64(&mut self, word: u64) {
-            self.0.push(word);
-        }
-
-        fn write_u8(&mut self, filled: u8) {
-            self.0.push(filled.into());
+        fn write_usize(&mut self, length: usize) {
+            self.write_u8(u8::try_from(length).expect("a short state"));
         }
 
         fn finish(&self) -> u64 {
@@ -81,18 +76,25 @@ mod tests {
         }
     }
 
-    fn words(value: impl Hash) -> Vec<u64> {
-        let mut words = Words::default();
-        let mut packed = Packed::into(&mut words);
+    fn written(value: impl Hash) -> Vec<u8> {
+        let mut packed = Packed::new();
         value.hash(&mut packed);
-        packed.end();
-        words.0
+        let mut written = Written::default();
+        packed.end(&mut written);
+        written.0
     }
 
     #[test]
     fn every_byte_counts_and_so_does_its_place() {
-        assert_eq!(words((1_u8, Some(2_u8), [true; 2])), [0x01_01_02_02_01_01, 6]);
-        assert_eq!(words([[9_u8; 3]; 3])[..], [0x03_03_09_09_09_03_09_09, 0x09_03_09_09_09, 5]);
-        assert_ne!(words((0_u8, 5_u8)), words(5_u8));
+        assert_eq!(written((1_u8, Some(2_u8), [true; 2])), [1, 1, 2, 2, 1, 1, 6]);
+        assert_eq!(written([[9_u8; 2]; 2]), [2, 2, 9, 9, 2, 9, 9, 7]);
+        assert_eq!(written((0_u8, 5_u8)), [0, 5, 2]);
+        assert_eq!(written(5_u8), [5, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn a_state_that_is_too_long_is_no_state_cut_short() {
+        written([[0_u8; 255]; 9]);
     }
 }

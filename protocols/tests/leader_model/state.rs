@@ -390,10 +390,10 @@ impl Hash for State {
             losses,
             event,
         } = self;
-        let mut packed = Packed::into(hasher);
+        let mut packed = Packed::new();
         (register, nodes, largest, token_went_back).hash(&mut packed);
         (grants, raises, crashes, losses, event).hash(&mut packed);
-        packed.end();
+        packed.end(hasher);
     }
 }
 

@@ -27,19 +27,22 @@ where
     let mut sections = BTreeMap::new();
     for start in model.init_states() {
         let mut path = Vec::new();
-        enter(model, start, &mut path, &mut sections);
+        enter(model, key(&start), &start, &mut path, &mut sections);
         while let Some(place) = path.last_mut() {
             match place.untried.pop() {
                 None => {
                     sections.insert(place.key, Section::Left);
                     path.pop();
                 }
-                Some(next) => match sections.get(&key(&next)) {
-                    Some(Section::Left) => {}
-                    Some(Section::OnPath) if may(&next) => {}
-                    Some(Section::OnPath) => panic!("a run may go on for ever: {next:#?}"),
-                    None => enter(model, next, &mut path, &mut sections),
-                },
+                Some(next) => {
+                    let key = key(&next);
+                    match sections.get(&key) {
+                        Some(Section::Left) => {}
+                        Some(Section::OnPath) if may(&next) => {}
+                        Some(Section::OnPath) => panic!("a run may go on for ever: {next:#?}"),
+                        None => enter(model, key, &next, &mut path, &mut sections),
+                    }
+                }
             }
         }
     }
@@ -57,15 +60,13 @@ enum Section {
 
 fn enter<M: Model>(
     model: &M,
-    state: M::State,
+    key: u64,
+    state: &M::State,
     path: &mut Vec<Place<M::State>>,
     sections: &mut BTreeMap<u64, Section>,
-) where
-    M::State: Debug + Hash,
-{
-    let key = key(&state);
+) {
     sections.insert(key, Section::OnPath);
-    path.push(Place { key, untried: model.next_states(&state) });
+    path.push(Place { key, untried: model.next_states(state) });
 }
 
 fn key<S: Hash>(state: &S) -> u64 {

@@ -1,10 +1,11 @@
 //! One run of a group, in which every message takes equally long and is counted.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Effect, Input, LocalTime, MemberId, Named, Outbox};
+use litemap::LiteMap;
 
 use super::Subject;
 
@@ -17,7 +18,7 @@ pub struct Walk<P: Subject> {
     /// All that was sent, in order.
     pub sent: Vec<Sent<P::Message>>,
     in_flight: VecDeque<Sent<P::Message>>,
-    timers: BTreeMap<(MemberId, P::Timer), Duration>,
+    timers: LiteMap<(MemberId, P::Timer), Duration>,
     elapsed: Duration,
 }
 
@@ -44,7 +45,7 @@ impl<P: Subject> Walk<P> {
             dead: dead.into_iter().map(MemberId).collect(),
             sent: Vec::new(),
             in_flight: VecDeque::new(),
-            timers: BTreeMap::new(),
+            timers: LiteMap::new(),
             elapsed: Duration::ZERO,
         }
     }

@@ -13,11 +13,12 @@
 //!
 //! To every protocol it is always the same moment: what depends on `now` is not searched.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Effect, Input, LocalTime, MemberId, Outbox};
+use litemap::LiteMap;
 use stateright::{Model, Property};
 
 use super::{Part, Subject};
@@ -87,7 +88,7 @@ pub struct Group<P: Subject, M> {
     /// All members, by rank.
     pub members: Vec<Member<P>>,
     /// Messages in flight, by sender and receiver; no link is empty.
-    pub links: BTreeMap<(MemberId, MemberId), VecDeque<P::Message>>,
+    pub links: LiteMap<(MemberId, MemberId), VecDeque<P::Message>>,
     /// What the laws remember.
     pub memory: M,
     crashes_left: u8,
@@ -102,7 +103,7 @@ pub struct Member<P: Subject> {
     /// Whether it has not crashed.
     pub lives: bool,
     /// Its timers, and how long until they go off.
-    pub timers: BTreeMap<P::Timer, Duration>,
+    pub timers: LiteMap<P::Timer, Duration>,
 }
 
 /// One step.
@@ -122,7 +123,7 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
     /// So many members, all of which live and never crash, with FIFO links and timers in time.
     pub fn new(size: u32, member: impl Fn(MemberId) -> P, laws: L) -> Self {
         let member =
-            |id| Member { protocol: member(MemberId(id)), lives: true, timers: BTreeMap::new() };
+            |id| Member { protocol: member(MemberId(id)), lives: true, timers: LiteMap::new() };
         let members = (0..size).map(member).collect();
         Self { laws, members, order: Order::Fifo, timers: Timers::InTime, crashes: 0 }
     }
@@ -248,7 +249,7 @@ impl<P: Subject, M> Group<P, M> {
 
     fn pass_time(&mut self, elapsed: Duration) {
         for member in &mut self.members {
-            for left in member.timers.values_mut() {
+            for (_, left) in member.timers.iter_mut() {
                 *left -= elapsed;
             }
         }
@@ -270,7 +271,7 @@ impl<P: Subject, L: Laws<P>> Model for World<P, L> {
     fn init_states(&self) -> Vec<Self::State> {
         let mut group = Group {
             members: self.members.clone(),
-            links: BTreeMap::new(),
+            links: LiteMap::new(),
             memory: L::Memory::default(),
             crashes_left: self.crashes,
             timers_left: match self.timers {
