@@ -105,12 +105,15 @@ fn come_back(group: &Group<'_>, size: usize, deleted: bool) -> Result<()> {
         group.namespace.kubectl(&gone)?;
         replicas(group, size)?;
     }
-    let next = wait::until("a pod that answers", SOON, || {
+    let next = wait::until("a pod that is in a view", SOON, || {
         let is_new = |pod: &Pod| old.iter().all(|other| other.uid != pod.uid);
         let new: Vec<Pod> = group.pods()?.into_iter().filter(is_new).collect();
-        new.into_iter()
-            .find(|pod| group.get(pod, "/v1/status").is_ok_and(|answer| answer.status == 200))
-            .context("none of the new ones does")
+        let knows_members = |pod: &Pod| {
+            let answer = group.get(pod, "/v1/members").ok();
+            answer
+                .is_some_and(|answer| !answer.body["members"].as_array().is_none_or(Vec::is_empty))
+        };
+        new.into_iter().find(knows_members).context("none of the new ones is")
     })?;
     let asked = Timestamp::now();
     let again = group.lock(&next, "free", "90s")?;
