@@ -17,3 +17,4 @@ pub mod prometheus;
 pub mod rotation;
 pub mod second_opinion;
 pub mod traces;
+pub mod wall_clock;

@@ -14,7 +14,8 @@ const PACKAGE: &str = "conclave-protocols";
 /// With which seed the swarm of members goes on in every run: its test has had all before, among the others.
 const FROM: u64 = 1_500;
 
-/// How many seeds that are on each core. The first 2,000 of all find each planted bug. A campaign goes on.
+/// How many seeds that are on each core, which on two makes 4,000 with those before. The first 2,000 find each planted
+/// bug. A campaign goes on.
 const SEEDS: u64 = 1_250;
 
 /// The integration tests of the workspace that need no feature, by name.
@@ -97,7 +98,10 @@ struct Target {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::cache;
 
     fn tests_of(packages: &[(&str, &[&str])]) -> Result<Tests> {
         let target = |name: &&str| {
@@ -125,6 +129,13 @@ mod tests {
     fn a_test_that_would_be_run_twice_or_never_is_an_error() {
         assert!(tests_of(&[("x", &["a"]), (PACKAGE, &["a"])]).is_err());
         assert!(tests_of(&[("x", &["a"])]).is_err(), "the package has another name");
+    }
+
+    #[test]
+    fn the_swarm_goes_on_where_its_test_ends() {
+        let source = cache::workspace().join("protocols/tests/group/swarm.rs");
+        let source = fs::read_to_string(source).expect("the swarm's source").replace('_', "");
+        assert!(source.contains(&format!(" seeds({FROM}) ")), "its test has other seeds");
     }
 
     #[test]

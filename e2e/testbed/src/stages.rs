@@ -240,11 +240,11 @@ fn check_dependencies(_: &mut Run) -> Result<()> {
     let deny = cache::root().join("bin").join(format!("cargo-deny-{CARGO_DENY}"));
     cache::make_once(&deny, |partial| {
         println!("building cargo-deny from source; this is done once");
-        // Its check takes seconds, and to optimise it would take minutes.
         let root = cache::workspace().join("target/cargo-deny");
-        let install = ["install", "cargo-deny", "--locked", "--quiet", "--debug"];
+        let install = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
         let mut cargo = command::cargo(&install);
-        cargo.args(["--version", CARGO_DENY]);
+        // Its check takes seconds, and to optimise it would take minutes.
+        cargo.arg("--debug");
         cargo.arg("--root").arg(&root).arg("--target-dir").arg(root.join("target"));
         command::run(&mut cargo)?;
         fs::copy(root.join("bin/cargo-deny"), partial)?;

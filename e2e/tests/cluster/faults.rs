@@ -108,12 +108,13 @@ fn come_back(group: &Group<'_>, size: usize, deleted: bool) -> Result<()> {
     let next = wait::until("a pod that is in a view", SOON, || {
         let is_new = |pod: &Pod| old.iter().all(|other| other.uid != pod.uid);
         let new: Vec<Pod> = group.pods()?.into_iter().filter(is_new).collect();
-        let knows_members = |pod: &Pod| {
-            let answer = group.get(pod, "/v1/members").ok();
-            answer
-                .is_some_and(|answer| !answer.body["members"].as_array().is_none_or(Vec::is_empty))
+        let is_in_view = |pod: &Pod| {
+            let answer = group.get(pod, "/v1/members");
+            answer.is_ok_and(|answer| {
+                answer.body["members"].as_array().is_some_and(|all| !all.is_empty())
+            })
         };
-        new.into_iter().find(knows_members).context("none of the new ones is")
+        new.into_iter().find(is_in_view).context("none of the new ones is")
     })?;
     let asked = Timestamp::now();
     let again = group.lock(&next, "free", "90s")?;

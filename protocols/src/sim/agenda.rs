@@ -4,30 +4,26 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use slab::Slab;
+
 /// Things by the time at which they happen, those of one time in the order in which they were entered. The order is
 /// kept apart from the things, which are large: so none is moved for another.
 #[derive(Clone)]
 pub(super) struct Agenda<T> {
     order: BinaryHeap<Reverse<(Duration, u64, usize)>>,
-    things: Vec<Option<T>>,
-    vacant: Vec<usize>,
+    things: Slab<T>,
     entered: u64,
 }
 
 impl<T> Agenda<T> {
     pub(super) const fn new() -> Self {
-        Self { order: BinaryHeap::new(), things: Vec::new(), vacant: Vec::new(), entered: 0 }
+        Self { order: BinaryHeap::new(), things: Slab::new(), entered: 0 }
     }
 
     /// Enters a thing.
     pub(super) fn enter(&mut self, at: Duration, thing: T) {
-        let place = self.vacant.pop().unwrap_or_else(|| {
-            self.things.push(None);
-            self.things.len() - 1
-        });
-        self.things[place] = Some(thing);
         self.entered += 1;
-        self.order.push(Reverse((at, self.entered, place)));
+        self.order.push(Reverse((at, self.entered, self.things.insert(thing))));
     }
 
     /// How many things were ever entered.
@@ -39,9 +35,7 @@ impl<T> Agenda<T> {
     pub(super) fn next_until(&mut self, end: Duration) -> Option<(Duration, T)> {
         let Reverse((at, _, place)) = *self.order.peek().filter(|Reverse((at, ..))| *at <= end)?;
         self.order.pop();
-        self.vacant.push(place);
-        let thing = self.things[place].take().expect("its place is vacant from now on");
-        Some((at, thing))
+        Some((at, self.things.remove(place)))
     }
 }
 
@@ -60,10 +54,12 @@ mod tests {
         assert_eq!(next(0), None);
         assert_eq!([next(2), next(2), next(2)], [Some((1, 'a')), Some((2, 'b')), Some((2, 'c'))]);
         assert_eq!(next(2), None);
-        agenda.enter(at(3), 'e');
-        agenda.enter(at(1), 'f');
-        assert_eq!(agenda.things.len(), 4, "a vacant place is taken again");
-        let rest = [(); 4].map(|()| agenda.next_until(at(9)).map(|(_, thing)| thing));
-        assert_eq!(rest, [Some('f'), Some('d'), Some('e'), None]);
+        // Into places that are vacant again: 'f' into one before that of 'e'.
+        for (seconds, thing) in [(4, 'e'), (4, 'f'), (1, 'g')] {
+            agenda.enter(at(seconds), thing);
+        }
+        assert_eq!((agenda.things.len(), agenda.entered()), (4, 7));
+        let rest = [(); 5].map(|()| agenda.next_until(at(9)).map(|(_, thing)| thing));
+        assert_eq!(rest, [Some('g'), Some('d'), Some('e'), Some('f'), None]);
     }
 }

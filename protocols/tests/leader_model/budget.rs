@@ -11,8 +11,8 @@ use std::time::Duration;
 use stateright::report::{ReportData, ReportDiscovery, Reporter};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Threads of a search that goes on for a given time, which has the cores for itself. Any other has one and shares them
-/// with other searches: threads of one search wait for each other, since each frees what another has allocated.
+/// Threads of a search in a campaign, which has the cores for itself. Any other search has one thread and shares the cores
+/// with the next: of two threads each frees what the other has allocated, and they wait for each other.
 const THREADS: usize = 2;
 /// What the process may use of the machine's memory: 6 GiB, in pages of 4 KiB.
 const PAGES_MAX: u64 = 6 << 18;
