@@ -16,15 +16,15 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use conclave_testbed::binaries::{self, RIVALS};
+use conclave_testbed::http::Http;
 use conclave_testbed::{campaign, command, packages, wait};
 use serde::Deserialize;
 
 use self::server::{Dev, MEMBERS, Rivals, api};
 use self::time::Spans;
-use crate::http::Http;
 
 /// Rounds of losing a leader.
 const LOSSES: usize = 10;
@@ -213,7 +213,7 @@ fn losses(how: &str, name: &str) -> Result<()> {
         let start = Instant::now();
         Dev::act(leader, how)?;
         let grant = thread::spawn(move || {
-            waiting.lock_and_unlock("free?wait=20s").map(|()| start.elapsed())
+            lock_and_unlock(&mut waiting, "free?wait=20s").map(|()| start.elapsed())
         });
         wait::until("another leader", SOON, || {
             ensure!(Dev::leader().is_some_and(|new| new != leader), "nobody leads");
@@ -278,7 +278,7 @@ fn pause(who: Who, how: &str) -> Result<Duration> {
     let working = thread::spawn(move || {
         let (mut longest, start) = (Duration::ZERO, Instant::now());
         while start.elapsed() < WATCHED {
-            longest = longest.max(timed(|| client.lock_and_unlock("pause?wait=10s"))?);
+            longest = longest.max(timed(|| lock_and_unlock(&mut client, "pause?wait=10s"))?);
         }
         Ok(longest)
     });
@@ -289,6 +289,16 @@ fn pause(who: Who, how: &str) -> Result<Duration> {
         Dev::act(changes, "revive")?;
     }
     longest
+}
+
+/// Takes a lock, given by name and query, and gives it back.
+fn lock_and_unlock(client: &mut Http, lock: &str) -> Result<()> {
+    let reply = client.call("POST", &format!("/v1/locks/{lock}"))?;
+    ensure!(reply.status == 201, "{}: {}", reply.status, reply.body);
+    let claim = reply.location.context("a grant has a location")?;
+    let reply = client.call("DELETE", &claim)?;
+    ensure!(reply.status == 204, "{}: {}", reply.status, reply.body);
+    Ok(())
 }
 
 fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {

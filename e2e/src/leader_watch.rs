@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use conclave_testbed::cluster::Pod;
+use conclave_testbed::http::Http;
 
-use crate::http::Http;
 use crate::product::ADMIN;
 
 /// The gauge of the group's own leader.

@@ -8,7 +8,6 @@ pub mod clock_pages;
 pub mod counter;
 pub mod documented;
 pub mod faults;
-pub mod http;
 pub mod leader_watch;
 pub mod load;
 pub mod monitoring;

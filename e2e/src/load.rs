@@ -13,10 +13,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use conclave_protocols::history::{History, Operation};
 use conclave_testbed::cluster::{Cluster, Pod, PodNetwork};
+use conclave_testbed::http::{Http, Reply};
 use serde_json::Value;
 
 use crate::boottime::Boottime;
-use crate::http::{Http, Reply};
 use crate::product::API;
 use crate::second_opinion;
 

@@ -42,21 +42,46 @@ const DEFAULT_LOG: &str = "info,kube=warn";
 /// What a cluster may take for something that is surely quick.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// Installs the operator with its chart, or brings it up to date.
+/// Whether this process has installed the operator as its chart has it, and has done nothing else to the release since.
+/// Helm refuses to do two things to one release at a time.
+static INSTALLED: Mutex<bool> = Mutex::new(false);
+
+/// Installs the operator with its chart, or brings it up to date, unless this process has done so.
 pub fn install(cluster: &Cluster) -> Result<()> {
-    helm_install(cluster, &[])
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*installed {
+        upgrade(cluster, binaries::HELM_3, &[])?;
+        *installed = true;
+    }
+    Ok(())
 }
 
-/// Installs the operator with further arguments.
+/// Installs the operator in any case, with further arguments.
 pub fn helm_install(cluster: &Cluster, more: &[&str]) -> Result<()> {
     helm_install_by(cluster, binaries::HELM_3, more)
 }
 
 /// The same, by one of the [`HELMS`](binaries::HELMS).
 pub fn helm_install_by(cluster: &Cluster, helm: Binary, more: &[&str]) -> Result<()> {
-    // Helm refuses to do two things to one release at a time.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    *installed = false;
+    upgrade(cluster, helm, more)
+}
+
+/// Uninstalls the operator, if it is there.
+pub fn helm_uninstall(cluster: &Cluster) -> Result<()> {
+    helm_uninstall_by(cluster, binaries::HELM_3)
+}
+
+/// The same, by one of the [`HELMS`](binaries::HELMS).
+pub fn helm_uninstall_by(cluster: &Cluster, helm: Binary) -> Result<()> {
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    *installed = false;
+    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait", "--ignore-not-found"];
+    cluster.helm_of(helm, &uninstall).map(drop)
+}
+
+fn upgrade(cluster: &Cluster, helm: Binary, more: &[&str]) -> Result<()> {
     let set = image_values(cluster)?;
     let chart = chart();
     let chart = chart.to_str().context("the path of the chart is text")?;

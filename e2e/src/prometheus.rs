@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_testbed::cluster::{Cluster, Pod};
+use conclave_testbed::http::Http;
 use conclave_testbed::{binaries, command, wait};
 use serde_json::Value;
 
-use crate::http::Http;
 use crate::product::{ADMIN, SYSTEM};
 
 /// A Prometheus of one test; it ends with it.

@@ -1,5 +1,6 @@
 //! Seeds that chance has changed go through their targets, the same ones in every run. What is far from any
-//! seed only the engine finds (`cargo xtask fuzz`), which is guided by what an input reaches.
+//! seed only the engine finds (`cargo xtask fuzz`), which is guided by what an input reaches. There are as many as are
+//! tried in some seconds.
 
 use std::ops::Range;
 
@@ -30,12 +31,12 @@ fn no_changed_beacon_is_a_finding() {
 
 #[test]
 fn no_changed_frame_is_a_finding() {
-    none_is_a_finding("frame", 100_000);
+    none_is_a_finding("frame", 25_000);
 }
 
 #[test]
 fn no_changed_handshake_is_a_finding() {
-    none_is_a_finding("handshake", 100_000);
+    none_is_a_finding("handshake", 25_000);
 }
 
 #[test]
@@ -50,12 +51,12 @@ fn no_changed_identity_is_a_finding() {
 
 #[test]
 fn no_changed_lease_is_a_finding() {
-    none_is_a_finding("lease", 100_000);
+    none_is_a_finding("lease", 20_000);
 }
 
 #[test]
 fn no_changed_manifest_is_a_finding() {
-    none_is_a_finding("manifest", 2_500);
+    none_is_a_finding("manifest", 500);
 }
 
 #[test]

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use conclave_testbed::binaries::LEADER_ELECTION;
 use conclave_testbed::cluster::{Cluster, Pod, Signal};
+use conclave_testbed::http::Http;
 
 use super::{named, print};
-use crate::http::Http;
 use crate::load::{Habit, HandOvers, Load};
 use crate::product::{self, Group, SIDECAR};
 

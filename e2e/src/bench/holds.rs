@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_testbed::http::Http;
 
 use super::footprint::time_on_core;
 use super::server::{Dev, MEMBERS, api};
-use super::{SOON, print, timed};
-use crate::http::Http;
+use super::{SOON, lock_and_unlock, print, timed};
 
 /// How many locks each member holds, one step after the other, each with metadata of 2 KiB.
 const STEPS: [usize; 3] = [0, 4_000, 10_000];
@@ -102,7 +102,7 @@ fn release_one(member: u16, holds: &mut Vec<Held>) -> Result<()> {
 /// How long a lock takes that nobody else wants.
 fn beside() -> Result<Vec<Duration>> {
     let mut client = Http::connect(api(BESIDE))?;
-    (0..TAKEN).map(|_| timed(|| client.lock_and_unlock("beside?wait=10s"))).collect()
+    (0..TAKEN).map(|_| timed(|| lock_and_unlock(&mut client, "beside?wait=10s"))).collect()
 }
 
 /// Members come and go with all that they hold, while a client of another works. Counts what those lose
@@ -125,7 +125,7 @@ fn changes(holds: &[Held]) -> Result<()> {
         let working = thread::spawn(move || -> Result<Duration> {
             let (mut longest, start) = (Duration::ZERO, Instant::now());
             while start.elapsed() < Duration::from_secs(8) {
-                longest = longest.max(timed(|| client.lock_and_unlock("pause?wait=10s"))?);
+                longest = longest.max(timed(|| lock_and_unlock(&mut client, "pause?wait=10s"))?);
             }
             Ok(longest)
         });

@@ -6,9 +6,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use conclave_testbed::cluster::{Cluster, Pod};
 use conclave_testbed::command;
+use conclave_testbed::http::Http;
 
 use crate::clock_pages::at;
-use crate::http::Http;
 use crate::product::API;
 
 /// How many calls are made.

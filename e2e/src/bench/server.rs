@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_testbed::binaries::ETCD;
+use conclave_testbed::http::{Http, Reply};
 use conclave_testbed::{image, wait};
 use serde_json::Value;
 use tempfile::TempDir;
-
-use crate::http::{Http, Reply};
 
 /// Where the group's first API is; the page is 300 above.
 const BASE: u16 = 27_070;

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use conclave_testbed::http::Http;
 use conclave_testbed::image;
 use tempfile::TempDir;
 
 use super::print;
-use crate::http::Http;
 
 /// How many sidecars are started, one after the other.
 const STARTS: usize = 50;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use conclave_testbed::cluster::Pod;
+use conclave_testbed::http::Http;
 use serde_json::Value;
 
 use super::{APPLICATION, Answer, Group};
-use crate::http::Http;
 
 /// What an application sends.
 #[derive(Clone, Copy, Debug)]

@@ -33,7 +33,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 pub use boot::up;
 pub use evidence::{evidence_directory, keep_logs};
@@ -47,6 +48,7 @@ pub use state::State;
 pub use teardown::down;
 
 use crate::binaries::{self, Binary};
+use crate::http::Http;
 use crate::{command, image, skipped, wait};
 
 /// A running cluster.
@@ -160,6 +162,21 @@ impl Cluster {
         command::output(self.client(binaries::KUBECTL).args(arguments))
     }
 
+    /// What the API server has at this path.
+    pub fn read(&self, path: &str) -> Result<Value> {
+        Ok(serde_json::from_str(&self.answer_to(path)?)?)
+    }
+
+    /// What the API server answers to a GET of this path.
+    fn answer_to(&self, path: &str) -> Result<String> {
+        let Owner::Harness(state) = &self.owner else {
+            return self.kubectl(&["get", "--raw", path]);
+        };
+        let reply = Http::connect_to_socket(&state.api_socket())?.call("GET", path)?;
+        ensure!(reply.status == 200, "{path}: {} {}", reply.status, reply.body);
+        Ok(reply.body)
+    }
+
     /// Applies a manifest, strictly: an unknown field is an error.
     pub fn apply(&self, manifest: &str) -> Result<String> {
         self.kubectl_with_input(&["apply", "--validate=strict", "--filename=-"], manifest)
@@ -231,7 +248,7 @@ impl Cluster {
 
     fn await_api_server(&self) -> Result<()> {
         wait::until("the API server", Duration::from_secs(60), || {
-            self.kubectl(&["get", "--raw=/readyz"]).map(drop)
+            self.answer_to("/readyz").map(drop)
         })
     }
 
@@ -252,6 +269,7 @@ impl Cluster {
     fn client(&self, binary: Binary) -> Command {
         let mut command = binary.command();
         command.env("KUBECONFIG", &self.kubeconfig);
+        daemon::collect_rarely(&mut command);
         if let Owner::Harness(state) = &self.owner {
             for (variable, directory) in [
                 ("HELM_CACHE_HOME", "cache"),

@@ -12,6 +12,7 @@ pub mod campaign;
 pub mod cluster;
 pub mod command;
 pub mod fuzz;
+pub mod http;
 pub mod image;
 pub mod packages;
 pub mod preflight;

@@ -265,16 +265,21 @@ fn begin_images(run: &mut Run) -> Result<()> {
 }
 
 fn make_images(run: &mut Run) -> Result<()> {
-    run.images.take().map_or_else(own_images, Beside::end)?;
+    let shipped = || own_images(image::product::write);
+    run.images.take().map_or_else(shipped, Beside::end)?;
     image::client::archive().map(drop)
 }
 
-/// Makes the images of all programs of this repository.
-pub fn own_images() -> Result<()> {
+/// Makes the images of all programs of this repository for a run of the tests.
+pub fn tested_images() -> Result<()> {
+    own_images(image::product::write_quickly)
+}
+
+fn own_images(write_product: fn(&Path) -> Result<()>) -> Result<()> {
     make_pause_image()?;
     make_directory_of(&next_archive())?;
     image::product::write_next(&next_archive())?;
-    product_image(&product_archive())
+    write_product(&product_archive())
 }
 
 fn make_pause_image() -> Result<()> {

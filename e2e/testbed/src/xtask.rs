@@ -131,7 +131,7 @@ fn run(task: Task) -> Result<()> {
             println!("{}", out.display());
             Ok(())
         }
-        Task::Images => stages::own_images(),
+        Task::Images => stages::tested_images(),
         Task::Searches => searches::run(),
         Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),

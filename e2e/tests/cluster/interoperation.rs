@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::boottime::Boottime;
-use conclave_e2e::http::Http;
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_testbed::binaries::LEADER_ELECTION;
 use conclave_testbed::cluster::{Cluster, Namespace, Pod, Signal};
+use conclave_testbed::http::Http;
 use conclave_testbed::wait;
 use serde_json::Value;
 

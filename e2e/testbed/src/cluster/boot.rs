@@ -40,6 +40,7 @@ fn boot(state: &State, images: &[PathBuf]) -> Result<Cluster> {
     control_plane::api_server(state).start(state)?;
 
     on_every_node(|node| start_containerd(state, node, images))?;
+    control_plane::api_proxy(state).start(state)?;
     let cluster = Cluster::of(state.clone());
     cluster.await_api_server()?;
     control_plane::controller_manager(state).start(state)?;

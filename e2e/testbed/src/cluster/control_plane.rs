@@ -101,6 +101,21 @@ pub(super) fn scheduler(state: &State) -> Daemon {
     )
 }
 
+/// Asks the API server on behalf of tests, with every right, so that not each question costs a process and a handshake.
+pub(super) fn api_proxy(state: &State) -> Daemon {
+    Daemon {
+        name: "api-proxy".to_owned(),
+        ..daemon(
+            binaries::KUBECTL,
+            vec![
+                "proxy".to_owned(),
+                format!("--kubeconfig={}", state.admin_kubeconfig().display()),
+                format!("--unix-socket={}", state.api_socket().display()),
+            ],
+        )
+    }
+}
+
 fn daemon(binary: Binary, arguments: Vec<String>) -> Daemon {
     Daemon { name: binary.name().to_owned(), program: binary.path(), arguments, node: None }
 }

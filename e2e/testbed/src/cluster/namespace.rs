@@ -45,7 +45,9 @@ impl Cluster {
         test: impl FnOnce(&Namespace<'_>) -> Result<()>,
     ) -> Result<()> {
         let namespace = Namespace { cluster: self, name: name.to_owned() };
-        namespace.delete("--wait=true")?;
+        if self.read(&format!("/api/v1/namespaces/{name}")).is_ok() {
+            namespace.delete("--wait=true")?;
+        }
         namespace.create()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| test(&namespace)));
         if !matches!(outcome, Ok(Ok(()))) {
@@ -64,10 +66,8 @@ impl Cluster {
 impl Cluster {
     /// The running pods of a namespace that a label selector selects, in the order of their names.
     pub fn pods_in(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>> {
-        let running = "--field-selector=status.phase=Running";
-        let get = ["get", "pods", "--namespace", namespace, "-l", selector, running];
-        let list = self.kubectl(&[&get[..], &["--output=json"]].concat())?;
-        let list: Value = serde_json::from_str(&list)?;
+        let query = format!("labelSelector={selector}&fieldSelector=status.phase=Running");
+        let list = self.read(&format!("/api/v1/namespaces/{namespace}/pods?{query}"))?;
         let items = list["items"].as_array().context("a list has items")?;
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         items.iter().filter(stays).map(Pod::of).collect()
@@ -108,10 +108,25 @@ impl Namespace<'_> {
         self.kubectl(&["logs", pod, "--container", container])
     }
 
-    /// Waits until all replicas of a deployment are available.
+    /// What this namespace has at a path of an API, such as `api/v1` and `serviceaccounts/default`.
+    pub fn read(&self, api: &str, path: &str) -> Result<Value> {
+        self.cluster.read(&format!("/{api}/namespaces/{}/{path}", self.name))
+    }
+
+    /// Waits until all replicas of a deployment are as it says now, and available.
     pub fn await_deployment(&self, name: &str) -> Result<()> {
-        let deployment = format!("deployment/{name}");
-        self.kubectl(&["rollout", "status", &deployment, "--timeout=120s"]).map(drop)
+        wait::until(&format!("the deployment `{name}`"), Duration::from_secs(120), || {
+            let deployment = self.read("apis/apps/v1", &format!("deployments/{name}"))?;
+            let status = &deployment["status"];
+            let is_seen = status["observedGeneration"] == deployment["metadata"]["generation"];
+            ensure!(is_seen, "nobody has seen its last change");
+            let wanted = deployment["spec"]["replicas"].as_u64();
+            // Of replicas that are not there the status has no number.
+            let are_wanted = |which: &&str| Some(status[which].as_u64().unwrap_or(0)) == wanted;
+            let all = ["replicas", "updatedReplicas", "availableReplicas"];
+            ensure!(all.iter().all(are_wanted), "{status}");
+            Ok(())
+        })
     }
 
     /// The running pods that a label selector selects, in the order of their names.
@@ -124,7 +139,7 @@ impl Namespace<'_> {
         // A pod that is made before its service account is refused. After an outage of the API server
         // the controllers take their time to come back.
         wait::until("the default service account", Duration::from_secs(120), || {
-            self.kubectl(&["get", "serviceaccount", "default"]).map(drop)
+            self.read("api/v1", "serviceaccounts/default").map(drop)
         })
     }
 

@@ -53,6 +53,11 @@ impl State {
         self.kubeconfig("admin")
     }
 
+    /// Where the API server is asked without credentials.
+    pub fn api_socket(&self) -> PathBuf {
+        self.directory.join("api.sock")
+    }
+
     /// The kernel's settings from before the cluster, one `key=value` a line.
     pub fn sysctls(&self) -> PathBuf {
         self.directory.join("sysctls")

@@ -16,29 +16,31 @@ pub const NEXT: &str = "conclave.local/conclave:next-version";
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
 
-/// Builds the product's programs; [`binary`] returns where they are.
+/// Builds the product's programs as they are shipped; [`binary`] returns where they are.
 pub fn make() -> Result<()> {
-    build(&["conclave-sidecar", "conclave-operator"], &["conclave", "conclave-operator"], &[])
+    build(PACKAGES, PROGRAMS, &[])
 }
 
-/// Builds the product and writes its image.
+/// Builds the product as it is shipped, and writes its image.
 pub fn write(path: &Path) -> Result<()> {
     make()?;
-    image(PRODUCT, &["conclave", "conclave-operator"]).write(path)
+    image(PRODUCT, PROGRAMS).write(path)
+}
+
+/// Builds the product for a run of the tests, which measure nothing, and writes its image.
+pub fn write_quickly(path: &Path) -> Result<()> {
+    build(PACKAGES, PROGRAMS, &[QUICKLY, &["--config=profile.release.opt-level=1"]].concat())?;
+    image(PRODUCT, PROGRAMS).write(path)
 }
 
 /// Builds a sidecar of which the highest protocol version is higher by one, and writes its image.
 ///
 /// Its program lies where that of the product is to be: this comes first.
 pub fn write_next(path: &Path) -> Result<()> {
-    // With the operator, of which nothing is built, build scripts and procedural macros are those of
-    // the product.
-    let features = ["--features", "conclave-sidecar/next-version"];
-    build(
-        &["conclave-sidecar", "conclave-operator"],
-        &["conclave"],
-        &[&features, QUICKLY].concat(),
-    )?;
+    // With the operator, of which nothing is built, all that others wrote is that of the product.
+    let next =
+        ["--features", "conclave-sidecar/next-version", "--config=profile.release.opt-level=0"];
+    build(PACKAGES, &["conclave"], &[&next, QUICKLY].concat())?;
     image(NEXT, &["conclave"]).write(path)
 }
 
@@ -79,14 +81,15 @@ pub fn binary(name: &str) -> PathBuf {
     target.join(TARGET).join("release").join(name)
 }
 
-/// How the profile of the product is changed for a program that one test runs and nobody uses: what makes
-/// that one smaller and faster takes most of the time to build it. Another profile would have all build scripts and
-/// procedural macros built once more.
-const QUICKLY: &[&str] = &[
-    "--config=profile.release.lto='off'",
-    "--config=profile.release.codegen-units=16",
-    "--config=profile.release.opt-level=1",
-];
+const PACKAGES: &[&str] = &["conclave-sidecar", "conclave-operator"];
+
+const PROGRAMS: &[&str] = &["conclave", "conclave-operator"];
+
+/// How the profile of the product is changed for programs that tests run and nobody uses: what makes those smaller and
+/// faster takes most of the time to build them. Another profile would have all build scripts and procedural macros built
+/// once more.
+const QUICKLY: &[&str] =
+    &["--config=profile.release.lto='off'", "--config=profile.release.codegen-units=16"];
 
 /// A static program. What it relocates when it starts stays in memory, so the list of that is written in its short
 /// form, which glibc knows since 2.36. The Dockerfile has the same flags.

@@ -49,8 +49,7 @@ fn through_releases(name: &str, all: &[Helms]) -> Result<()> {
 
 fn through_a_release(namespace: &Namespace<'_>, helms: &Helms) -> Result<()> {
     let cluster = namespace.cluster();
-    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait", "--ignore-not-found"];
-    cluster.helm_of(helms.first, &uninstall)?;
+    product::helm_uninstall_by(cluster, helms.first)?;
     product::helm_install_by(cluster, helms.first, &[])?;
     let installed = Trust::of(namespace)?;
     labelled_pods_get_the_sidecar(namespace)?;
@@ -68,7 +67,7 @@ fn through_a_release(namespace: &Namespace<'_>, helms: &Helms) -> Result<()> {
     ensure!(replaced.pods.is_disjoint(&installed.pods), "a pod was not replaced");
     labelled_pods_get_the_sidecar(namespace)?;
 
-    cluster.helm_of(helms.then, &uninstall)?;
+    product::helm_uninstall_by(cluster, helms.then)?;
     ensure!(authority(cluster)? == installed.authority, "the authority went with the release");
     Ok(())
 }

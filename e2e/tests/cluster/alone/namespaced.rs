@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::product::{self, Group, RELEASE, SYSTEM};
+use conclave_e2e::product::{self, Group};
 use conclave_testbed::cluster::{Cluster, Namespace};
 
 #[test]
@@ -13,7 +13,7 @@ fn a_team_without_a_right_in_the_cluster_installs_its_own_operator() -> Result<(
     // It brings the definition, which stays when it goes: two operators would look after the
     // groups of the team.
     product::install(&cluster)?;
-    cluster.helm(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])?;
+    product::helm_uninstall(&cluster)?;
     let outcome = cluster.in_namespace("team-system", |system| {
         cluster.in_namespace("team-shop", |shop| {
             let team = Team { system, shop };

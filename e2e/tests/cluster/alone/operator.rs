@@ -20,7 +20,7 @@ fn a_group_goes_on_through_upgrade_uninstall_and_install_again() -> Result<()> {
         let held = group.lock(&pods[0], "kept", "5s")?;
         let leader = group.await_leader()?;
         product::helm_install(&cluster, &["--set", "operator.replicas=1"])?;
-        cluster.helm(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])?;
+        product::helm_uninstall(&cluster)?;
         let taken = group.lock(&pods[1], "new", "5s")?;
         group.unlock(&pods[1], &taken)?;
         product::install(&cluster)?;

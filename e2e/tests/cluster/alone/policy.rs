@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
+use conclave_e2e::product::{self, APPLICATION, Group, SOON};
 use conclave_e2e::{documented, rotation};
 use conclave_testbed::cluster::{Cluster, Namespace, Pod};
 use conclave_testbed::{skipped, wait};
@@ -26,9 +26,9 @@ fn the_pasted_policies_open_and_close_the_peer_port_alone() -> Result<()> {
         return Ok(());
     }
     // What was connected before the enforcer came is connected in another way.
-    uninstall(&cluster)?;
+    product::helm_uninstall(&cluster)?;
     let outcome = among_strangers(&cluster);
-    let uninstalled = uninstall(&cluster);
+    let uninstalled = product::helm_uninstall(&cluster);
     let installed = product::install(&cluster);
     outcome.and(uninstalled).and(installed)
 }
@@ -86,11 +86,6 @@ fn denied(on_every_node: &[Pod]) -> Result<String> {
         },
     });
     Ok(policy.to_string())
-}
-
-fn uninstall(cluster: &Cluster) -> Result<()> {
-    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait", "--ignore-not-found"];
-    cluster.helm(&uninstall).map(drop)
 }
 
 /// Whether a policy that closes some pods to everybody keeps the others from connecting.

@@ -1,17 +1,19 @@
-//! A lean HTTP client for the APIs of members: one connection, one call at a time.
+//! A lean HTTP client for APIs of this machine: one connection, one call at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// A connection to a member.
+/// A connection to a server.
 #[derive(Debug)]
-pub struct Http {
+pub struct Http<S = TcpStream> {
     host: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<S>,
 }
 
 /// What was answered.
@@ -45,17 +47,18 @@ impl Http {
         let port = address.port();
         Ok(Self { host: format!("localhost:{port}"), stream: BufReader::new(stream) })
     }
+}
 
-    /// Takes a lock, given by name and query, and gives it back.
-    pub fn lock_and_unlock(&mut self, lock: &str) -> Result<()> {
-        let reply = self.call("POST", &format!("/v1/locks/{lock}"))?;
-        ensure!(reply.status == 201, "{}: {}", reply.status, reply.body);
-        let claim = reply.location.context("a grant has a location")?;
-        let reply = self.call("DELETE", &claim)?;
-        ensure!(reply.status == 204, "{}: {}", reply.status, reply.body);
-        Ok(())
+impl Http<UnixStream> {
+    /// To a socket among the files.
+    pub fn connect_to_socket(path: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { host: "localhost".to_owned(), stream: BufReader::new(stream) })
     }
+}
 
+impl<S: Read + Write> Http<S> {
     /// One call without a body.
     pub fn call(&mut self, method: &str, path: &str) -> Result<Reply> {
         self.call_with(method, path, "")
@@ -83,19 +86,40 @@ impl Http {
         self.stream.get_mut().write_all(request.as_bytes())?;
         let status = self.line()?;
         let status = status.split(' ').nth(1).context("no status")?.parse()?;
-        let (mut length, mut location) = (0, None);
+        let (mut length, mut in_chunks, mut location) = (0, false, None);
         loop {
             let line = self.line()?;
             let Some((name, value)) = line.split_once(": ") else { break };
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.parse()?;
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                in_chunks = value == "chunked";
             } else if name.eq_ignore_ascii_case("location") {
                 location = Some(value.to_owned());
             }
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
+        let body = if in_chunks { self.chunks()? } else { self.bytes(length)? };
         Ok(Reply { status, location, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
+    /// A body that comes in chunks, each of which states its length (RFC 9112, 7.1).
+    fn chunks(&mut self) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let length = usize::from_str_radix(&self.line()?, 16)?;
+            body.extend(self.bytes(length)?);
+            let end = self.line()?;
+            ensure!(end.is_empty(), "a chunk goes on with {end:?}");
+            if length == 0 {
+                return Ok(body);
+            }
+        }
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn line(&mut self) -> Result<String> {
@@ -109,5 +133,22 @@ impl Reply {
     /// The body; null if it is no JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_in_chunks_is_read_whole_and_then_the_next_answer() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut http = Http { host: "localhost".to_owned(), stream: BufReader::new(near) };
+        far.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        far.write_all(b"a\r\n0123456789\r\n2\r\nab\r\n0\r\n\r\n").unwrap();
+        far.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno").unwrap();
+        let replies = [http.call("GET", "/one").unwrap(), http.call("GET", "/two").unwrap()];
+        let seen = replies.map(|reply| (reply.status, reply.body));
+        assert_eq!(seen, [(200, "0123456789ab".to_owned()), (404, "no".to_owned())]);
     }
 }
