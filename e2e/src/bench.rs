@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use conclave_testbed::binaries::{self, RIVALS};
+use conclave_testbed::cluster::Cluster;
 use conclave_testbed::http::Http;
-use conclave_testbed::{campaign, command, packages, wait};
+use conclave_testbed::{campaign, command, packages, stages, wait};
 use serde::Deserialize;
 
 use self::server::{Dev, MEMBERS, Rivals, api};
@@ -86,8 +87,16 @@ fn run_here() -> Result<()> {
 
 /// Measures the loss of a leader on the cluster, and what a sidecar costs its node, that `cargo xtask cluster up` has booted.
 fn run_on_cluster() -> Result<()> {
+    put_on(&Cluster::from_env()?)?;
     footprint::run()?;
     failover::run()
+}
+
+/// Puts the product as it is shipped on a cluster, whose tests have another build of it there.
+fn put_on(cluster: &Cluster) -> Result<()> {
+    let archive = stages::product_archive();
+    stages::product_image(&archive)?;
+    cluster.import_image(&archive)
 }
 
 /// What `e2e/go/rivals` says of one way to use one service; times are in milliseconds.

@@ -42,18 +42,24 @@ const DEFAULT_LOG: &str = "info,kube=warn";
 /// What a cluster may take for something that is surely quick.
 pub const SOON: Duration = Duration::from_secs(60);
 
-/// Whether this process has installed the operator as its chart has it, and has done nothing else to the release since.
+/// Whether this process has installed the operator as its chart has it, and helm has done nothing else to the release since.
 /// Helm refuses to do two things to one release at a time.
 static INSTALLED: Mutex<bool> = Mutex::new(false);
 
-/// Installs the operator with its chart, or brings it up to date, unless this process has done so.
+/// Installs the operator with its chart, or brings it up to date, unless this process has done so and it is there.
 pub fn install(cluster: &Cluster) -> Result<()> {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*installed {
+    if !*installed || !is_available(cluster)? {
         upgrade(cluster, binaries::HELM_3, &[])?;
         *installed = true;
     }
     Ok(())
+}
+
+/// Whether both replicas are, which a test may have taken away.
+fn is_available(cluster: &Cluster) -> Result<bool> {
+    let path = format!("/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}-operator");
+    Ok(cluster.read(&path)?["status"]["availableReplicas"] == 2)
 }
 
 /// Installs the operator in any case, with further arguments.

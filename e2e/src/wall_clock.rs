@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn it_is_noticed_that_a_wall_clock_was_set_forward_or_back() {
-        let begin = WallClock::read();
+        let now = WallClock::read();
+        let begin = WallClock { after: now.before, ..now };
         let ms = Duration::from_millis;
         // Ten seconds later, in a reading that took 50 ms.
         let at = |wall: SystemTime| WallClock {

@@ -1,6 +1,6 @@
 //! Seeds that chance has changed go through their targets, the same ones in every run. What is far from any
-//! seed only the engine finds (`cargo xtask fuzz`), which is guided by what an input reaches. There are as many as are
-//! tried in some seconds.
+//! seed only the engine finds (`cargo xtask fuzz`), which is guided by what an input reaches. Each target gets as
+//! many as it tries in some seconds.
 
 use std::ops::Range;
 

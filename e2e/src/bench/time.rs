@@ -54,6 +54,7 @@ pub(super) fn run(spans: Spans) -> Result<()> {
     let cluster = &Cluster::from_env()?;
     ensure!(cluster.is_ours_or_skip("the clocks of a group"), "this needs a cluster of its own");
     packages::install_time_rivals()?;
+    super::put_on(cluster)?;
     cluster.in_namespace("bench-time", |namespace| {
         product::install(cluster)?;
         let starts = Starts::watch(cluster)?;

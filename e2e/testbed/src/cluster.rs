@@ -1,9 +1,9 @@
 //! A real Kubernetes of three nodes on one machine, and what tests do with it.
 //!
-//! etcd, the API server, the controllers and the scheduler run on the host. A node is a network
-//! namespace behind a bridge, with a containerd, a kubelet and a kube-proxy of its own, so that
-//! cutting it off is a partition and killing its processes a node loss. Everything that runs is
-//! the real program; only the machine is shared.
+//! etcd, the API server, the controllers and the scheduler run on the host, and a `kubectl proxy` by
+//! which tests read what is there. A node is a network namespace behind a bridge, with a containerd, a
+//! kubelet and a kube-proxy of its own, so that cutting it off is a partition and killing its
+//! processes a node loss. Everything that runs is the real program; only the machine is shared.
 //!
 //! With `USE_EXISTING_CLUSTER=true` the tests use the cluster of `KUBECONFIG` instead, and those
 //! that reach below the Kubernetes API say that they cannot.
@@ -172,7 +172,10 @@ impl Cluster {
         let Owner::Harness(state) = &self.owner else {
             return self.kubectl(&["get", "--raw", path]);
         };
-        let reply = Http::connect_to_socket(&state.api_socket())?.call("GET", path)?;
+        let socket = state.api_socket();
+        let mut proxy = Http::connect_to_socket(&socket)
+            .with_context(|| format!("nothing answers at {}", socket.display()))?;
+        let reply = proxy.call("GET", path)?;
         ensure!(reply.status == 200, "{path}: {} {}", reply.status, reply.body);
         Ok(reply.body)
     }

@@ -142,7 +142,7 @@ pub fn cluster_down() -> Result<()> {
     cluster::down(&state)
 }
 
-/// Builds the product and writes its image.
+/// Builds the product as it is shipped, and writes its image.
 pub fn product_image(path: &Path) -> Result<()> {
     make_directory_of(path)?;
     image::product::write(path)
@@ -265,21 +265,16 @@ fn begin_images(run: &mut Run) -> Result<()> {
 }
 
 fn make_images(run: &mut Run) -> Result<()> {
-    let shipped = || own_images(image::product::write);
-    run.images.take().map_or_else(shipped, Beside::end)?;
+    run.images.take().map_or_else(own_images, Beside::end)?;
     image::client::archive().map(drop)
 }
 
-/// Makes the images of all programs of this repository for a run of the tests.
-pub fn tested_images() -> Result<()> {
-    own_images(image::product::write_quickly)
-}
-
-fn own_images(write_product: fn(&Path) -> Result<()>) -> Result<()> {
+/// Makes the images of all programs of this repository, for tests.
+pub fn own_images() -> Result<()> {
     make_pause_image()?;
     make_directory_of(&next_archive())?;
     image::product::write_next(&next_archive())?;
-    write_product(&product_archive())
+    image::product::write_quickly(&tested_archive())
 }
 
 fn make_pause_image() -> Result<()> {
@@ -288,7 +283,7 @@ fn make_pause_image() -> Result<()> {
 }
 
 fn boot_cluster(run: &mut Run) -> Result<()> {
-    boot(run, &[pause_archive(), next_archive(), product_archive(), image::client::archive()?])
+    boot(run, &[pause_archive(), next_archive(), tested_archive(), image::client::archive()?])
 }
 
 fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
@@ -347,6 +342,10 @@ fn print_times(times: &[(&str, Duration, bool)]) {
         let outcome = if *is_good { "" } else { "  FAILED" };
         println!("{name:>20} {:>7.1} s{outcome}", time.as_secs_f64());
     }
+}
+
+fn tested_archive() -> PathBuf {
+    product_archive().with_file_name("tested.tar")
 }
 
 fn next_archive() -> PathBuf {

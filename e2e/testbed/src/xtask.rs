@@ -78,7 +78,7 @@ enum Task {
         #[arg(long, value_name = "FILE", default_value_os_t = stages::product_archive())]
         out: PathBuf,
     },
-    /// Makes the images of all programs of this repository, for the test cluster.
+    /// Makes the images of all programs of this repository, quickly built, for the test cluster.
     Images,
     /// Runs the tests that search all that may happen, as every check does.
     Searches,
@@ -131,7 +131,7 @@ fn run(task: Task) -> Result<()> {
             println!("{}", out.display());
             Ok(())
         }
-        Task::Images => stages::tested_images(),
+        Task::Images => stages::own_images(),
         Task::Searches => searches::run(),
         Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),

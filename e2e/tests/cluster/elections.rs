@@ -14,8 +14,9 @@ use conclave_testbed::wait;
 use crate::counts::Counts;
 use crate::nominations;
 
-/// A lock lasts long, a lead does not.
-const FOUR: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
+/// A lock lasts long, a lead does not. Both together are waited for: after a leader and a follower fell silent at once, also
+/// leads wait for the member lease.
+const FOUR: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 30s, apiOutage: 30s}, \
      elections: [{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}, \
      {name: bills, algorithm: ChangRoberts}, {name: parcels, algorithm: SpanningTree}, \
      {name: audits, algorithm: Ring}]}";

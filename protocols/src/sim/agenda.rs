@@ -58,7 +58,7 @@ mod tests {
         for (seconds, thing) in [(4, 'e'), (4, 'f'), (1, 'g')] {
             agenda.enter(at(seconds), thing);
         }
-        assert_eq!((agenda.things.len(), agenda.entered()), (4, 7));
+        assert_eq!((agenda.things.vacant_key(), agenda.entered()), (4, 7));
         let rest = [(); 5].map(|()| agenda.next_until(at(9)).map(|(_, thing)| thing));
         assert_eq!(rest, [Some('g'), Some('d'), Some('e'), Some('f'), None]);
     }

@@ -27,7 +27,7 @@ pub fn write(path: &Path) -> Result<()> {
     image(PRODUCT, PROGRAMS).write(path)
 }
 
-/// Builds the product for a run of the tests, which measure nothing, and writes its image.
+/// Builds the product for tests, which compare it with no rival, and writes its image.
 pub fn write_quickly(path: &Path) -> Result<()> {
     build(PACKAGES, PROGRAMS, &[QUICKLY, &["--config=profile.release.opt-level=1"]].concat())?;
     image(PRODUCT, PROGRAMS).write(path)
@@ -37,7 +37,7 @@ pub fn write_quickly(path: &Path) -> Result<()> {
 ///
 /// Its program lies where that of the product is to be: this comes first.
 pub fn write_next(path: &Path) -> Result<()> {
-    // With the operator, of which nothing is built, all that others wrote is that of the product.
+    // With the operator, of which nothing is built, all that others wrote is that of `write_quickly`.
     let next =
         ["--features", "conclave-sidecar/next-version", "--config=profile.release.opt-level=0"];
     build(PACKAGES, &["conclave"], &[&next, QUICKLY].concat())?;

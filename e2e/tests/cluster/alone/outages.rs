@@ -96,7 +96,7 @@ fn locks_go_on_without_the_operator_and_without_the_api_server() -> Result<()> {
             cluster.start_api_server()?;
             ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
             ensure!(group.await_leader()?.uid == leader.uid, "another leads");
-            product::helm_install(&cluster, &[])?;
+            product::install(&cluster)?;
             group.unlock(&pods[0], &held)
         })
     })

@@ -30,7 +30,7 @@ const LATER: [&str; 2] = ["/resign?", "reports/transfer?"];
 
 /// Commands that something else runs.
 const ELSEWHERE: [(&str, &str); 6] = [
-    ("cargo xtask image", "every test of the cluster has this image"),
+    ("cargo xtask image", "the benchmarks on the cluster run this image"),
     ("helm install conclave", "every test of the cluster has installed it so"),
     ("certificates.provider=CertManager", "alone/alerts.rs"),
     ("https://kubernetes.default.svc", "the cluster of the tests has no DNS"),
