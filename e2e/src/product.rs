@@ -49,17 +49,17 @@ static INSTALLED: Mutex<bool> = Mutex::new(false);
 /// Installs the operator with its chart, or brings it up to date, unless this process has done so and it is there.
 pub fn install(cluster: &Cluster) -> Result<()> {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*installed || !is_available(cluster)? {
+    if !(*installed && is_available(cluster)) {
         upgrade(cluster, binaries::HELM_3, &[])?;
         *installed = true;
     }
     Ok(())
 }
 
-/// Whether both replicas are, which a test may have taken away.
-fn is_available(cluster: &Cluster) -> Result<bool> {
-    let path = format!("/apis/apps/v1/namespaces/{SYSTEM}/deployments/{RELEASE}-operator");
-    Ok(cluster.read(&path)?["status"]["availableReplicas"] == 2)
+/// Whether both of its replicas are, which a test may have taken away.
+fn is_available(cluster: &Cluster) -> bool {
+    let replicas = cluster.replicas(SYSTEM, &format!("{RELEASE}-operator"));
+    replicas.is_ok_and(|replicas| replicas == 2)
 }
 
 /// Installs the operator in any case, with further arguments.

@@ -85,8 +85,7 @@ fn applications_that_only_ask_are_put_forward_by_an_annotation(group: &Group<'_>
         "conclave.dev/elections": "audits"}}}}}"#;
     let patch = ["patch", "deployment/shop", "--patch", annotation];
     group.namespace.kubectl(&patch)?;
-    let rollout = ["rollout", "status", "deployment/shop", "--timeout=120s"];
-    group.namespace.kubectl(&rollout)?;
+    group.namespace.await_deployment("shop")?;
     group.await_members(MEMBERS)?;
     let pods = group.pods()?;
     lead(group, "audits", &pods)?;

@@ -72,6 +72,28 @@ impl Cluster {
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         items.iter().filter(stays).map(Pod::of).collect()
     }
+
+    /// Waits until all replicas of a deployment are as it says now, and available.
+    pub fn await_deployment(&self, namespace: &str, name: &str) -> Result<()> {
+        wait::until(&format!("the deployment `{name}`"), Duration::from_secs(120), || {
+            self.replicas(namespace, name).map(drop)
+        })
+    }
+
+    /// How many replicas a deployment has. An error if they are not all as it says now, and available.
+    pub fn replicas(&self, namespace: &str, name: &str) -> Result<u64> {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
+        let deployment = self.read(&path)?;
+        let status = &deployment["status"];
+        let is_seen = status["observedGeneration"] == deployment["metadata"]["generation"];
+        ensure!(is_seen, "nobody has seen its last change");
+        let wanted = deployment["spec"]["replicas"].as_u64().context("it has a number")?;
+        for which in ["replicas", "updatedReplicas", "availableReplicas"] {
+            // Of replicas that are not there the status has no number.
+            ensure!(status[which].as_u64().unwrap_or(0) == wanted, "{status}");
+        }
+        Ok(wanted)
+    }
 }
 
 impl Namespace<'_> {
@@ -108,25 +130,9 @@ impl Namespace<'_> {
         self.kubectl(&["logs", pod, "--container", container])
     }
 
-    /// What this namespace has at a path of an API, such as `api/v1` and `serviceaccounts/default`.
-    pub fn read(&self, api: &str, path: &str) -> Result<Value> {
-        self.cluster.read(&format!("/{api}/namespaces/{}/{path}", self.name))
-    }
-
     /// Waits until all replicas of a deployment are as it says now, and available.
     pub fn await_deployment(&self, name: &str) -> Result<()> {
-        wait::until(&format!("the deployment `{name}`"), Duration::from_secs(120), || {
-            let deployment = self.read("apis/apps/v1", &format!("deployments/{name}"))?;
-            let status = &deployment["status"];
-            let is_seen = status["observedGeneration"] == deployment["metadata"]["generation"];
-            ensure!(is_seen, "nobody has seen its last change");
-            let wanted = deployment["spec"]["replicas"].as_u64();
-            // Of replicas that are not there the status has no number.
-            let are_wanted = |which: &&str| Some(status[which].as_u64().unwrap_or(0)) == wanted;
-            let all = ["replicas", "updatedReplicas", "availableReplicas"];
-            ensure!(all.iter().all(are_wanted), "{status}");
-            Ok(())
-        })
+        self.cluster.await_deployment(&self.name, name)
     }
 
     /// The running pods that a label selector selects, in the order of their names.
@@ -139,7 +145,8 @@ impl Namespace<'_> {
         // A pod that is made before its service account is refused. After an outage of the API server
         // the controllers take their time to come back.
         wait::until("the default service account", Duration::from_secs(120), || {
-            self.read("api/v1", "serviceaccounts/default").map(drop)
+            let path = format!("/api/v1/namespaces/{}/serviceaccounts/default", self.name);
+            self.cluster.read(&path).map(drop)
         })
     }
 

@@ -62,10 +62,10 @@ fn the_operator_is_away() -> Result<()> {
 
 pub(super) fn without_operator(cluster: &Cluster, act: impl FnOnce() -> Result<()>) -> Result<()> {
     let scale = |to: &str| {
-        let deployment = format!("deployment/{RELEASE}-operator");
+        let name = format!("{RELEASE}-operator");
+        let deployment = format!("deployment/{name}");
         cluster.kubectl(&["--namespace", SYSTEM, "scale", &deployment, "--replicas", to])?;
-        let done = ["--namespace", SYSTEM, "rollout", "status", &deployment, "--timeout=120s"];
-        cluster.kubectl(&done)
+        cluster.await_deployment(SYSTEM, &name)
     };
     scale("0")?;
     wait::until("no operator", SOON, || {
