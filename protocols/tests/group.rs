@@ -68,6 +68,8 @@ mod rules;
 mod scenarios;
 #[path = "group/shown.rs"]
 mod shown;
+#[path = "group/slow_register.rs"]
+mod slow_register;
 #[path = "group/storm.rs"]
 mod storm;
 #[path = "group/superpeers.rs"]

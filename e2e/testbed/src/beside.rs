@@ -17,13 +17,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Begins the task of this name.
+    /// Begins the task of this name, with what follows the name.
     pub fn begin(task: &'static str) -> Result<Self> {
         let log = NamedTempFile::new()?;
         // By this name it is also there when a build has put another file in its place.
         let this = format!("/proc/{}/exe", process::id());
         let mut command = Command::new("setsid");
-        command.args(["sh", "-c", LAST, &this, task]);
+        command.args(["sh", "-c", LAST, &this]).args(task.split(' '));
         let child = command.stdout(log.reopen()?).stderr(log.reopen()?).spawn()?;
         Ok(Self { task, began: Instant::now(), child, log })
     }

@@ -1,7 +1,8 @@
 //! The Go programs of the test cluster: built from source once, then kept.
 //!
 //! Each directory of `e2e/go` is a Go module of its own, because the versions that one program
-//! needs would not suit another. A build is kept under the hash of everything that it depends on,
+//! needs would not suit another. Those of the same Kubernetes share the versions of what both need, so
+//! that Go compiles it once. A build is kept under the hash of everything that it depends on,
 //! so that changing a version builds anew and going back finds the old one.
 
 use std::fs;
@@ -257,3 +258,39 @@ pub const ALL: &[Binary] = &[
     PORCUPINE,
     LEADER_ELECTION,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What a module requires, by path, at which version. Kubernetes replaces what it states as `v0.0.0`.
+    fn required(module: &Module) -> BTreeMap<String, String> {
+        let file = module.source().join("go.mod");
+        let text = fs::read_to_string(file).expect("every module has a go.mod");
+        let requirement = |line: &str| {
+            let mut parts = line.trim().trim_start_matches("require ").split(' ');
+            let (path, version) = (parts.next()?, parts.next()?);
+            let is_meant = version.starts_with('v') && version != "v0.0.0";
+            is_meant.then(|| (path.to_owned(), version.to_owned()))
+        };
+        text.lines().filter_map(requirement).collect()
+    }
+
+    #[test]
+    fn what_modules_of_the_same_kubernetes_share_is_compiled_once() {
+        let of_1_34 = [&KUBERNETES, &TOOLS, &LEADER_ELECTION_MODULE, &RIVALS_MODULE];
+        for modules in [&of_1_34[..], &[&HELM_4_MODULE, &PROMETHEUS]] {
+            let mut versions = BTreeMap::<String, String>::new();
+            for module in modules {
+                let required = required(module);
+                assert!(required.len() > 10, "{}: {required:?}", module.directory);
+                for (path, version) in required {
+                    let first = versions.entry(path.clone()).or_insert_with(|| version.clone());
+                    assert_eq!(*first, version, "{path} of {}", module.directory);
+                }
+            }
+        }
+    }
+}

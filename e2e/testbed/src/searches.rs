@@ -4,12 +4,27 @@
 //! They are those of `conclave-protocols`, whose `clippy.toml` allows neither clock nor thread, and the swarm of members.
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::{campaign, command};
 
 /// The package whose tests they are.
 const PACKAGE: &str = "conclave-protocols";
+
+/// That of them which takes longest: a third of the time of all.
+const LONGEST: &str = "leader_model";
+
+/// Which of them are made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Part {
+    /// All.
+    All,
+    /// The longest.
+    Longest,
+    /// All but the longest.
+    Others,
+}
 
 /// With which seed the swarm of members goes on in every run: its test has had all before, among the others.
 const FROM: u64 = 1_500;
@@ -53,26 +68,31 @@ impl Tests {
         Ok(tests)
     }
 
-    /// What has `cargo test` run the searches.
-    pub fn searches(&self) -> Vec<&str> {
-        named(&self.searches)
+    /// What has `cargo test` run those searches.
+    pub fn searches(&self, part: Part) -> Vec<&str> {
+        let is_meant = |name: &&String| match part {
+            Part::All => true,
+            Part::Longest => *name == LONGEST,
+            Part::Others => *name != LONGEST,
+        };
+        named(self.searches.iter().filter(is_meant))
     }
 
     /// What has it run all else, but for the examples in the documentation.
     pub fn others(&self) -> Vec<&str> {
-        [vec!["--lib"], named(&self.others)].concat()
+        [vec!["--lib"], named(self.others.iter())].concat()
     }
 }
 
-fn named(tests: &[String]) -> Vec<&str> {
-    tests.iter().flat_map(|name| ["--test", name]).collect()
+fn named<'a>(tests: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    tests.flat_map(|name| ["--test", name]).collect()
 }
 
 /// Runs them.
-pub fn run() -> Result<()> {
+pub fn run(part: Part) -> Result<()> {
     let tests = Tests::of_workspace()?;
-    campaign::cargo_test(&[&["--workspace"][..], &tests.searches()].concat()).run()?;
-    campaign::sim_usual(FROM, SEEDS)
+    campaign::cargo_test(&[&["--workspace"][..], &tests.searches(part)].concat()).run()?;
+    if part == Part::Longest { Ok(()) } else { campaign::sim_usual(FROM, SEEDS) }
 }
 
 /// What `cargo metadata` prints, as far as it matters.
@@ -121,7 +141,7 @@ mod tests {
     fn each_test_is_run_once() {
         let tests = tests_of(&[("x", &["a", "with_b"]), (PACKAGE, &["c", "d"]), ("y", &["e"])]);
         let tests = tests.expect("no name is there twice");
-        assert_eq!(tests.searches(), ["--test", "c", "--test", "d"]);
+        assert_eq!(tests.searches(Part::All), ["--test", "c", "--test", "d"]);
         assert_eq!(tests.others(), ["--lib", "--test", "a", "--test", "e"]);
     }
 
@@ -141,9 +161,12 @@ mod tests {
     #[test]
     fn the_searches_of_the_workspace_are_found() {
         let tests = Tests::of_workspace().expect("cargo is here");
-        for name in ["leader_model", "mutex_laws", "group"] {
-            assert!(tests.searches().contains(&name), "{tests:?}");
+        for name in ["mutex_laws", "group"] {
+            assert!(tests.searches(Part::Others).contains(&name), "{tests:?}");
         }
+        assert_eq!(tests.searches(Part::Longest), ["--test", LONGEST]);
+        let parts = [Part::Longest, Part::Others].map(|part| tests.searches(part).len());
+        assert_eq!(parts.iter().sum::<usize>(), tests.searches(Part::All).len());
         assert!(tests.others().contains(&"documents") && !tests.others().contains(&"cluster"));
     }
 }

@@ -23,6 +23,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
+    Stage { name: "searches begin", when: When::Full, run: begin_searches },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
     Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
@@ -73,6 +74,8 @@ struct Run {
     only_quick: bool,
     /// The images that are made meanwhile.
     images: Option<Beside>,
+    /// The longest of the searches, which are made meanwhile.
+    searches: Option<Beside>,
     /// Held while this run has the cluster.
     claim: Option<File>,
 }
@@ -156,7 +159,8 @@ pub fn product_archive() -> PathBuf {
 impl Run {
     fn begin() -> Result<Self> {
         let skipped = NamedTempFile::new()?;
-        Ok(Self { failure: None, skipped, only_quick: false, images: None, claim: None })
+        let (images, searches) = (None, None);
+        Ok(Self { failure: None, skipped, only_quick: false, images, searches, claim: None })
     }
 }
 
@@ -228,6 +232,13 @@ fn install_packages(_: &mut Run) -> Result<()> {
     packages::install()
 }
 
+/// What comes before the cluster's tests waits now and then. Beside those no search is made: they wait for each other by
+/// the clock.
+fn begin_searches(run: &mut Run) -> Result<()> {
+    run.searches = Some(Beside::begin("searches --part longest")?);
+    Ok(())
+}
+
 fn test_page(_: &mut Run) -> Result<()> {
     packages::install_for_page()?;
     let options = ["test", "--locked", "--workspace", "--features", FEATURES];
@@ -296,15 +307,16 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 
 /// Whatever fails, the rest is run too.
 fn run_cluster_tests(run: &mut Run) -> Result<()> {
+    let longest = run.searches.take().map_or(Ok(()), Beside::end);
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     // From here on one test at a time waits for pods, and leaves the cores to others.
     println!("tests that run alone, beside those that search");
-    let searches = Beside::begin("searches");
+    let searches = Beside::begin("searches --part others");
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
     let found = searches.and_then(Beside::end);
-    beside.and(alone).and(found)
+    longest.and(beside).and(alone).and(found)
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {

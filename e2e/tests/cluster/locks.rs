@@ -223,8 +223,18 @@ fn the_measured_messages_are_those_of_the_textbook(
         ensure!(held.text("algorithm")? == algorithm.name(), "{held:?}");
         group.unlock(pod, &held)
     };
-    let section =
-        || pods.iter().flat_map(|pod| (0..SECTIONS).map(move |_| pod)).try_for_each(section_of);
+    let unreceived = unreceived_at_rest(&pods)?;
+    let section = || {
+        pods.iter().try_for_each(|pod| -> Result<()> {
+            (0..SECTIONS).try_for_each(|_| section_of(pod))?;
+            // A request that overtakes the release of another pod is one of two that want to enter, which costs more.
+            wait::until("the last release", SOON, || {
+                let now = unreceived_of(&pods)?.1;
+                ensure!(now <= unreceived, "{now} messages were not received, {unreceived} before");
+                Ok(())
+            })
+        })
+    };
     let sent = |types: &str| -> Result<f64> {
         let of = |name| format!("protocol=\"lock\",type=\"{name}\"");
         let each = types.split('|').map(|name| {
@@ -272,6 +282,26 @@ fn the_measured_messages_are_those_of_the_textbook(
             Ok(())
         }
     }
+}
+
+/// How many messages about locks these pods have sent, and how many more than were received: some were sent to pods that
+/// have died since.
+fn unreceived_of(pods: &[Pod]) -> Result<(f64, f64)> {
+    let of_locks = r#"protocol="lock""#;
+    let sent = prometheus::sum_over(pods, "conclave_peer_messages_sent_total", of_locks)?;
+    let received = prometheus::sum_over(pods, "conclave_peer_messages_received_total", of_locks)?;
+    Ok((sent, sent - received))
+}
+
+/// The latter, once nothing is on its way any more.
+fn unreceived_at_rest(pods: &[Pod]) -> Result<f64> {
+    wait::until("no messages about locks", SOON, || {
+        let before = unreceived_of(pods)?;
+        thread::sleep(Duration::from_millis(200));
+        let after = unreceived_of(pods)?;
+        ensure!(before == after, "{before:?}, then {after:?}");
+        Ok(after.1)
+    })
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a member asked of the register: one read and one write at a time.
 
+use std::time::Duration;
+
 use crate::ids::Incarnation;
 use crate::register::CallId;
 use crate::time::LocalTime;
@@ -11,11 +13,16 @@ pub(super) struct Calls {
     made: u64,
     read: Option<(CallId, LocalTime)>,
     write: Option<(CallId, LocalTime)>,
+    /// How long a call took of late, or was waited for in vain.
+    takes: Duration,
 }
+
+/// So many times the least patience is the most.
+const LEAST_MAX: u32 = 8;
 
 impl Calls {
     pub(super) fn new(me: Incarnation) -> Self {
-        Self { run: me.run, made: 0, read: None, write: None }
+        Self { run: me.run, made: 0, read: None, write: None, takes: Duration::ZERO }
     }
 
     /// A number that no other write carries.
@@ -43,13 +50,17 @@ impl Calls {
     }
 
     /// That read has its answer. When it was asked; nothing if that is not waited for.
-    pub(super) fn end_read(&mut self, id: CallId) -> Option<LocalTime> {
-        self.read.take_if(|(read, _)| *read == id).map(|(_, sent)| sent)
+    pub(super) fn end_read(&mut self, now: LocalTime, id: CallId) -> Option<LocalTime> {
+        let (_, sent) = self.read.take_if(|(read, _)| *read == id)?;
+        self.note_span(now - sent);
+        Some(sent)
     }
 
     /// The same of a write.
-    pub(super) fn end_write(&mut self, id: CallId) -> Option<LocalTime> {
-        self.write.take_if(|(write, _)| *write == id).map(|(_, sent)| sent)
+    pub(super) fn end_write(&mut self, now: LocalTime, id: CallId) -> Option<LocalTime> {
+        let (_, sent) = self.write.take_if(|(write, _)| *write == id)?;
+        self.note_span(now - sent);
+        Some(sent)
     }
 
     /// Whether the answer to that write is due.
@@ -73,8 +84,21 @@ impl Calls {
     }
 
     /// Waits for nothing any more.
-    pub(super) fn give_up(&mut self) {
-        (self.read, self.write) = (None, None);
+    pub(super) fn give_up(&mut self, now: LocalTime) {
+        let calls = [self.read.take(), self.write.take()];
+        let waited = calls.into_iter().flatten().map(|(_, sent)| now - sent).max();
+        self.note_span(waited.unwrap_or_default());
+    }
+
+    /// How long to wait for an answer: so long at least, and twice as long as calls take. If each call were given up after
+    /// the same time, a register that is slower would never answer, and nobody would lead (RFC 6298 has it so for segments
+    /// of TCP).
+    pub(super) fn patience(&self, least: Duration) -> Duration {
+        (self.takes * 2).clamp(least, least * LEAST_MAX)
+    }
+
+    fn note_span(&mut self, span: Duration) {
+        self.takes = span.max(self.takes / 2);
     }
 
     /// A number below 256, another for each process and each call.

@@ -217,14 +217,16 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register does not answer a candidate. Without an unknown write it gives up: another may
-    /// reach the register. With one it must find out.
+    /// The register does not answer a candidate. What became of a write it must find out. While it waits for seals, or for
+    /// the last promise, it needs no answer, and would have to wait anew if it gave up. Otherwise it does: another may
+    /// reach the register.
     pub(super) fn candidate_without_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let Some(candidate) = self.candidate() else { return };
         if candidate.has_written() {
-            return self.read_register(now, out);
+            self.read_register(now, out);
+        } else if !candidate.waits() {
+            self.withdraw(now, out);
         }
-        self.withdraw(now, out);
     }
 
     /// Leaves the nomination to others, for a while: twice as long each time that the register did not

@@ -280,6 +280,11 @@ impl Candidate {
         self.step == Step::Reading
     }
 
+    /// Whether it waits for seals, or until the last promise has run out.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.step, Step::Sealing | Step::Stragglers)
+    }
+
     /// The register states from now on that the base is closing.
     pub(super) fn note_closing(&mut self, now: LocalTime, base: Record) {
         self.closing_at = Some(now);

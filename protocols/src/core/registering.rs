@@ -23,7 +23,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out.send(Node::Register, Message::Register(register::Message::Read(id)));
         // A write is not waited for any longer because of a read.
         if !self.register.writes() {
-            out.arm(Timer::Register, self.register_patience());
+            out.arm(Timer::Register, self.register.patience(self.register_patience()));
         }
     }
 
@@ -38,10 +38,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let id = self.register.begin_write(now);
         let write = register::Message::Write { id, version, record: Box::new(record) };
         out.send(Node::Register, Message::Register(write));
-        out.arm(Timer::Register, self.register_patience());
+        out.arm(Timer::Register, self.register.patience(self.register_patience()));
     }
 
-    /// How long the register may take to answer: a nominee must not keep the others waiting.
+    /// How long the register may take to answer, if it is no slower of late: a nominee must not keep the others waiting.
     pub(super) fn register_patience(&self) -> Duration {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         timing.leader_lease / 3
@@ -56,15 +56,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         match message {
             register::Message::Value { id, value } => {
-                let Some(sent) = self.register.end_read(id) else { return };
+                let Some(sent) = self.register.end_read(now, id) else { return };
                 self.on_value(now, sent, *value, out);
             }
             register::Message::Written { id, .. } => {
-                let Some(sent) = self.register.end_write(id) else { return };
+                let Some(sent) = self.register.end_write(now, id) else { return };
                 self.on_written(now, sent, out);
             }
             register::Message::Conflict(id) => {
-                if self.register.end_write(id).is_some() {
+                if self.register.end_write(now, id).is_some() {
                     // What was asked for before does not show what is there now.
                     self.register.forget_read();
                     self.read_register(now, out);
@@ -92,7 +92,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// No answer in time. A late one is ignored; the role that needed it decides how to go on.
     pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        self.register.give_up();
+        self.register.give_up(now);
         match &self.role {
             Role::Candidate(_) => self.candidate_without_register(now, out),
             Role::Leader(_) => self.leader_without_register(now, out),

@@ -46,6 +46,8 @@ pub(crate) struct Mood {
     pub(crate) refuses: u64,
     /// One answer in so many comes later than others, so much at most; none if zero.
     pub(crate) late: (u64, Duration),
+    /// Every answer comes so much later.
+    pub(crate) lag: Duration,
 }
 
 pub(crate) struct Register {
@@ -153,8 +155,10 @@ impl Register {
             self.answer_unsurely(now, from, &call, out);
         } else if let Some(answer) = self.answer(now, from, &call) {
             let (one_in, most) = self.mood.late;
-            if one_in > 0 && self.random.once_in(one_in) {
-                let due = now.after(self.random.below(most));
+            let is_late = one_in > 0 && self.random.once_in(one_in);
+            if is_late || !self.mood.lag.is_zero() {
+                let late = if is_late { self.random.below(most) } else { Duration::ZERO };
+                let due = now.after(self.mood.lag + late);
                 self.late.insert((due, id_of(&call).0), (from, answer));
                 self.wake(now, out);
             } else {
