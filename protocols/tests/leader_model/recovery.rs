@@ -146,13 +146,10 @@ impl LeaderModel {
     }
 
     /// Asks for seals; writes its view when the old leader lease is over; marks the record if there are
-    /// no seals to wait for. Without the register it gives up.
+    /// no seals to wait for. Without the register it can do neither, and goes on waiting.
     fn go_on_as_candidate(&self, s: &mut State, id: NodeId) {
         let Some(bid) = s.nodes[id].bid else { return };
         if self.scope.cut_off.has(id) {
-            if s.nodes[id].write.is_none() && self.rules.nominee_withdraws {
-                s.nodes[id].bid = None;
-            }
             return;
         }
         if s.nodes[id].write.is_none() && bid.record != s.register {
