@@ -8,6 +8,9 @@ use crate::ids::Epoch;
 use crate::protocol::Named;
 use crate::record::Record;
 
+/// No call takes longer: who makes it gives it up by then.
+pub const CALL_MAX: Duration = Duration::from_secs(5);
+
 /// What members and the register send to each other. Never on a wire between members.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Message {

@@ -406,5 +406,5 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 }
 
-/// For how many calls of the register a member that leaves waits at most: 4P.
+/// For how many calls of the register a member that leaves waits at most, each as long as the first: 4P.
 const LEAVE_CALLS: u32 = 12;

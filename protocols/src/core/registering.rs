@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Event, Member, Message, Node, Nominator, Out, Role, Service, Timer};
 use crate::record::Record;
-use crate::register::{self, Value, Version};
+use crate::register::{self, CallId, Value, Version};
 use crate::time::LocalTime;
 
 impl<S: Service, N: Nominator> Member<S, N> {
@@ -70,10 +70,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
                     self.read_register(now, out);
                 }
             }
-            // A call without an outcome is given up when the time for one is over, so that the member that repeats it
-            // does not do so in haste.
-            register::Message::Unknown(_) => {}
+            register::Message::Unknown(id) => self.call_comes_to_nothing(now, id, out),
             register::Message::Declined(id) => {
+                self.call_comes_to_nothing(now, id, out);
                 // The same would never be written. What is next is decided anew, when that time is over.
                 if self.register.is_write(id)
                     && let Some(candidate) = self.candidate()
@@ -87,6 +86,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         if self.register.is_idle() {
             out.disarm(Timer::Register);
+        }
+    }
+
+    /// A call without an outcome is given up when the time for one is over, so that the member that repeats it does not do
+    /// so in haste.
+    fn call_comes_to_nothing(&mut self, now: LocalTime, id: CallId, out: &mut Out<S, N>) {
+        if let Some(ago) = self.register.comes_to_nothing(now, id) {
+            out.arm(Timer::Register, self.register_patience().saturating_sub(ago));
         }
     }
 

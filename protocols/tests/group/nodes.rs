@@ -60,7 +60,7 @@ pub(crate) struct Register {
     /// How many calls were answered as its mood has it.
     pub(crate) moody: u64,
     /// Answers that come late, by when they do.
-    late: BTreeMap<(LocalTime, u64), (Node, register::Message)>,
+    late: BTreeMap<(LocalTime, u64, Node), register::Message>,
     /// The latest call of each member.
     latest: BTreeMap<Node, CallId>,
     /// It reports its time.
@@ -159,7 +159,7 @@ impl Register {
             if is_late || !self.mood.lag.is_zero() {
                 let late = if is_late { self.random.below(most) } else { Duration::ZERO };
                 let due = now.after(self.mood.lag + late);
-                self.late.insert((due, id_of(&call).0), (from, answer));
+                self.late.insert((due, id_of(&call).0, from), answer);
                 self.wake(now, out);
             } else {
                 out.send(from, Message::Register(answer));
@@ -169,7 +169,7 @@ impl Register {
     }
 
     fn wake(&self, now: LocalTime, out: &mut OutboxOf<Place>) {
-        if let Some(((due, _), _)) = self.late.first_key_value() {
+        if let Some(((due, ..), _)) = self.late.first_key_value() {
             out.arm(Timer::Reread, now.until(*due));
         }
     }
@@ -177,7 +177,7 @@ impl Register {
     /// Sends the answers that come late, and are due. They count if the member has called again.
     fn send_late(&mut self, now: LocalTime, out: &mut OutboxOf<Place>) {
         while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (to, answer) = entry.remove();
+            let ((_, _, to), answer) = entry.remove_entry();
             self.moody += u64::from(self.latest.get(&to) > Some(&id_of(&answer)));
             out.send(to, Message::Register(answer));
         }

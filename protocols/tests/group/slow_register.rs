@@ -10,7 +10,7 @@ use crate::nodes::{Ask, Mood};
 use crate::weather::BRIEF;
 use crate::world::World;
 
-/// A nominee gave the register a third of the leader lease, each time anew, and nobody ever led.
+/// A nominee gave the register a third of the leader lease, each time anew, and if that was slower, nobody ever led.
 #[test]
 fn a_register_that_answers_later_than_a_nominee_first_waits_has_another_lead_all_the_same() {
     for lag in [100, 250, 500, 900, 1_500].map(Duration::from_millis) {

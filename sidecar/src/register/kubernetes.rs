@@ -26,9 +26,6 @@ use crate::metrics::Metrics;
 /// From 1970 to 2024.
 pub(super) const BEFORE_2024: Duration = Duration::from_secs(1_704_067_200);
 
-/// No call takes longer; the member that asked gives up earlier.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// A way to the Lease of a group.
 #[derive(Clone)]
 pub struct KubernetesRegister {
@@ -230,7 +227,9 @@ impl KubernetesRegister {
             }
             Ok((serde_json::from_slice(&body)?, date.map(|date| date.timestamp())))
         };
-        conclave_kubernetes::within(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
+        conclave_kubernetes::within(register::CALL_MAX, exchange)
+            .await
+            .map_err(|_| CallError::Timeout)?
     }
 }
 
