@@ -13,13 +13,15 @@ use crate::elections::lead;
 /// Five pods on three nodes: no node has the majority.
 const PODS: usize = 5;
 
-const SPEC: &str = "{elections: [{name: reports}]}";
+/// A lead that is not handed over ends with its lease, which is long.
+const SPEC: &str = "{timing: {leaderLease: 6s, heartbeat: 250ms}, elections: [{name: reports}]}";
 
 /// The gauge by which a pod reports that it leads the election.
 const LEADS_NAMED: &str = r#"conclave_election_leading{election="reports""#;
 
-/// For less than that nobody may lead when the pod of the leader is evicted in order. What it was is printed.
-const HOLE: Duration = Duration::from_secs(1);
+/// For less than that, which is half of the leader lease, nobody may lead when the pod of the leader is evicted in order.
+/// What it was is printed.
+const HOLE: Duration = Duration::from_secs(3);
 
 /// An application that stands by a stream, and ends with its container.
 const STANDS: &str = "curl --silent --no-buffer --request PUT --header 'Accept: text/event-stream' \
@@ -42,7 +44,7 @@ fn the_node_of_the_leader_is_drained() -> Result<()> {
             others.clone().try_for_each(|pod| stand(namespace, pod))?;
             ensure!(lead(group, "reports", &pods)?.0.uid == leader.uid, "another leads already");
             // An application that asks who leads the group may believe that until its deadline.
-            thread::sleep(Duration::from_secs(2));
+            thread::sleep(Duration::from_secs(7));
             let name = namespace.name().to_owned();
             let watch = LeaderWatch::start([LEADS_GROUP, LEADS_NAMED], move || pods_of(&name));
             drain(namespace, &leader.node)?;
