@@ -63,6 +63,12 @@ fn four_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() ->
                     ensure!(stand(group, pod, name, priority)? == 201);
                 }
             }
+            let leads_still = |(name, _): &(&str, _)| -> Result<bool> {
+                Ok(lead(group, name, &pods)?.0.uid == pods[0].uid)
+            };
+            let kept = NAMES.iter().map(leads_still).collect::<Result<Vec<_>>>()?;
+            let taken = kept.iter().filter(|kept| !**kept).count();
+            ensure!(taken < 3, "a higher priority took {taken} of four leads away");
             let mut followed_at_once = 0;
             for (turn, (name, algorithm)) in NAMES.into_iter().enumerate() {
                 let next = &pods[1 + turn];

@@ -27,16 +27,17 @@ fn the_service_of_an_election_follows_its_leader() -> Result<()> {
             let annotation = r#"{"spec": {"template": {"metadata": {"annotations": {
                 "conclave.dev/elections": "reports"}}}}}"#;
             namespace.kubectl(&["patch", "deployment/shop", "--patch", annotation])?;
-            let leader = settled(group)?;
+            settled(group)?;
             let address = ["get", "service/orders-reports", "-o", "jsonpath={.spec.clusterIP}"];
             let service = Service { group, address: namespace.kubectl(&address)? };
             service.leads_to_the_leader("at first")?;
             the_operator_reports_the_leader(group)?;
 
+            let dies = leader(group)?;
             let killed = Instant::now();
-            cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+            cluster.signal_container(&dies, SIDECAR, Signal::KILL)?;
             let mut others = group.pods()?;
-            others.retain(|pod| pod.uid != leader.uid);
+            others.retain(|pod| pod.uid != dies.uid);
             lead(group, "reports", &others)?;
             println!("reports: another leads {} ms after a kill", killed.elapsed().as_millis());
             service.leads_to_the_leader("after a kill")?;
@@ -53,11 +54,10 @@ fn the_service_of_an_election_follows_its_leader() -> Result<()> {
     })
 }
 
-/// The leader, once all pods are of the latest template.
-fn settled(group: &Group<'_>) -> Result<Pod> {
+/// All pods are of the latest template.
+fn settled(group: &Group<'_>) -> Result<()> {
     group.namespace.await_deployment("shop")?;
-    group.await_members(3)?;
-    leader(group)
+    group.await_members(3)
 }
 
 fn leader(group: &Group<'_>) -> Result<Pod> {

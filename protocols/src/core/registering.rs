@@ -23,7 +23,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out.send(Node::Register, Message::Register(register::Message::Read(id)));
         // A write is not waited for any longer because of a read.
         if !self.register.writes() {
-            out.arm(Timer::Register, self.register.patience(self.register_patience()));
+            self.await_register(out);
         }
     }
 
@@ -38,6 +38,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let id = self.register.begin_write(now);
         let write = register::Message::Write { id, version, record: Box::new(record) };
         out.send(Node::Register, Message::Register(write));
+        self.await_register(out);
+    }
+
+    fn await_register(&self, out: &mut Out<S, N>) {
         out.arm(Timer::Register, self.register.patience(self.register_patience()));
     }
 
