@@ -102,7 +102,7 @@ pub enum Notice {
     Open,
     /// A closure of this name, or its holder's lease, may be over.
     Stirred(HoldName),
-    /// The leader took out its holder, whose lease is over.
+    /// The leader, which grants it, took out its holder, whose lease is over.
     Expelled(HoldName),
     /// Nothing may be left to be known of it.
     Idle(HoldName),

@@ -194,6 +194,13 @@ fn a_member_that_forgot_a_lock_gives_it_back_with_a_token_that_is_high_enough() 
     run_plan(Plan::any(281_474_976_715_087), false);
 }
 
+/// The leader expelled the holder of what the members grant among themselves. The one that kept the line for it
+/// let the next in, with tokens that the holder had used and could not report.
+#[test]
+fn no_holder_is_expelled_from_what_the_members_grant_among_themselves() {
+    run_plan(Plan::in_turns(772), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,

@@ -348,7 +348,10 @@ impl Holds {
         };
         let Some(entry) = held.entry.take_if(over) else { return };
         self.close_after(now, name, &entry);
-        self.notice(Notice::Expelled(name.clone()));
+        // Of what the members grant, its last token may be unknown here: the next view makes good what it lost.
+        if self.is_led(name) {
+            self.notice(Notice::Expelled(name.clone()));
+        }
     }
 
     /// A hold ended by time: its name stays closed for as long as the policy states for a holder that was
