@@ -22,7 +22,7 @@ mod tests;
 pub(crate) use cuts::Cuts;
 #[cfg(feature = "fuzzing")]
 pub(crate) use inbound::hear;
-pub(crate) use outbound::introduce;
+pub(crate) use outbound::{CONNECT, introduce};
 pub(crate) use refusals::Warnings;
 pub(crate) use roads::Roads;
 
@@ -69,6 +69,8 @@ pub(crate) struct Local {
 pub(crate) struct Links {
     local: Local,
     open: HashMap<Incarnation, Link>,
+    /// Those that have not ended.
+    outgoing: TaskTracker,
     sessions: Arc<AtomicU64>,
 }
 
@@ -81,9 +83,6 @@ struct Link {
     lacks_key: Arc<Notify>,
 }
 
-/// Messages that may wait for a link.
-const QUEUE: usize = 4096;
-
 impl Links {
     /// Listens for the others, and hands what they say to `inbox`.
     pub(crate) fn new(
@@ -93,7 +92,7 @@ impl Links {
     ) -> Self {
         inbound::listen(&local, listeners, inbox);
         let sessions = Arc::new(AtomicU64::new(1));
-        Self { local, open: HashMap::new(), sessions }
+        Self { local, open: HashMap::new(), outgoing: TaskTracker::new(), sessions }
     }
 
     /// Learns where a peer is.
@@ -149,11 +148,18 @@ impl Links {
         let _ = link.queue.try_send(payload);
     }
 
+    /// Sends no more, and waits until all that was sent is acknowledged, or its peer is not there.
+    pub(crate) async fn end(&mut self) {
+        self.open.clear();
+        self.outgoing.close();
+        self.outgoing.wait().await;
+    }
+
     /// Opens a link to a peer, if it is known where that is.
     fn connect(&mut self, to: Incarnation, greets: bool) -> Option<&Link> {
         self.local.roads.addresses(to)?;
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let link = outbound::open(&self.local, to, session, QUEUE, greets);
+        let link = outbound::open(&self.local, &self.outgoing, to, session, greets);
         Some(self.open.entry(to).insert_entry(link).into_mut())
     }
 

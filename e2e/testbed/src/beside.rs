@@ -28,6 +28,21 @@ impl Beside {
         Ok(Self { task, began: Instant::now(), child, log })
     }
 
+    /// Has it stand still. It must hold no lock that somebody may wait for.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Has it go on.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// To all that it began, too.
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process_group(Pid::from_child(&self.child), signal)?)
+    }
+
     /// Waits for its end, and prints what it printed.
     pub fn end(mut self) -> Result<()> {
         let status = self.child.wait()?;
@@ -49,8 +64,8 @@ exec chrt --idle 0 "$0" "$@"
 impl Drop for Beside {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // With all that it began. What has ended meanwhile is no trouble.
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            // What has ended meanwhile is no trouble.
+            let _ = self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
     }

@@ -5,20 +5,25 @@
 //! `CONCLAVE_SEED` which one to show.
 
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 
 use crate::{command, fuzz};
 
+/// What `cargo test` is given to build the program that a swarm is in, and a part of the name of its test that no other has.
+type Which = (&'static [&'static str], &'static str);
+
 /// The members of a group, by any faults.
-const MEMBERS: Swarm = &["--workspace", "--test", "group", "--", "any_faults", "--nocapture"];
+const MEMBERS: Which = (&["--workspace", "--test", "group"], "any_faults");
 
 /// The same with the claims of their applications.
-const SIDECARS: Swarm =
-    &["-p", "conclave-sidecar", "--lib", "--", "claims_keep_what_they_were_granted", "--nocapture"];
+const SIDECARS: Which =
+    (&["-p", "conclave-sidecar", "--lib"], "claims_keep_what_they_were_granted");
 
 /// The models that have searches which are too long for every day.
 const MODELS: [&str; 2] = ["leader_model", "lease_model"];
@@ -26,9 +31,6 @@ const MODELS: [&str; 2] = ["leader_model", "lease_model"];
 /// Searches copy states all the time, so each thread keeps what it freed, and pages are large: a sixth less time. What an
 /// allocator does not know of this it ignores (glibc's manual, "Memory Allocation Tunables").
 const MALLOC: &str = "glibc.malloc.tcache_count=2000:glibc.malloc.hugetlb=1";
-
-/// What `cargo test` is given to run one swarm.
-type Swarm = &'static [&'static str];
 
 /// How far a swarm searches.
 #[derive(Clone, Copy, Debug)]
@@ -46,20 +48,15 @@ pub fn campaign(time: Duration) -> Result<()> {
     planted()?;
     // The swarm runs the code itself, so it gets most.
     let from = new_seed()?;
-    swarms(MEMBERS, from, Span::Time(time.mul_f64(0.5)))?;
-    swarms(SIDECARS, from, Span::Time(time.mul_f64(0.1)))?;
+    Swarm::build(MEMBERS)?.on_all_cores(from, Span::Time(time.mul_f64(0.5)))?;
+    Swarm::build(SIDECARS)?.on_all_cores(from, Span::Time(time.mul_f64(0.1)))?;
     fuzz::all(fuzz::share(time.mul_f64(0.1))?)?;
     check(time.mul_f64(0.3))
 }
 
 /// Runs the swarm of members on all cores, with seeds that were never used.
 pub fn sim(time: Duration) -> Result<()> {
-    swarms(MEMBERS, new_seed()?, Span::Time(time))
-}
-
-/// The same with the same seeds each time, so many on each core: a check must not fail by chance.
-pub fn sim_usual(from: u64, seeds: u64) -> Result<()> {
-    swarms(MEMBERS, from, Span::Seeds(seeds))
+    Swarm::members()?.on_all_cores(new_seed()?, Span::Time(time))
 }
 
 /// Larger than that of any earlier campaign.
@@ -72,68 +69,82 @@ fn new_seed() -> Result<u64> {
 /// Searches the models: the everyday searches, then the long ones until the time is over.
 pub fn check(time: Duration) -> Result<()> {
     for model in MODELS {
-        let test = ["-p", "conclave-protocols", "--test", model];
-        cargo_test(&[&test[..], &["--", "--nocapture"]].concat()).run()?;
-        let searches = count(&[&test[..], &["--", "--ignored"]].concat())?;
+        let model_tests = Program::only(&["-p", "conclave-protocols", "--test", model])?;
+        model_tests.test(&["--nocapture"]).run()?;
+        let searches = model_tests.count(&["--ignored"])?;
         if searches == 0 {
             continue;
         }
         let each = (time / u32::try_from(searches)?).as_secs().max(1);
         println!("{searches} searches of {model}, {each} s each");
         // Each search uses all cores.
-        let long = ["--", "--ignored", "--nocapture", "--test-threads=1"];
-        cargo_test(&[&test[..], &long].concat()).with("CONCLAVE_SECONDS", each).run()?;
+        let long = ["--ignored", "--nocapture", "--test-threads=1"];
+        model_tests.test(&long).with("CONCLAVE_SECONDS", each).run()?;
     }
     Ok(())
 }
 
 /// Shows what happened in one run of a swarm.
 pub fn replay(seed: u64, of_sidecars: bool) -> Result<()> {
-    let swarm = if of_sidecars { SIDECARS } else { MEMBERS };
-    build(swarm)?;
-    cargo_test(swarm).with("CONCLAVE_SEED", seed).run()
+    let swarm = Swarm::build(if of_sidecars { SIDECARS } else { MEMBERS })?;
+    swarm.test().with("CONCLAVE_SEED", seed).run()
 }
 
 /// Every planted bug must be found.
 fn planted() -> Result<()> {
-    let test = ["-p", "conclave-protocols", "--test", "planted", "--", "--ignored", "--nocapture"];
-    build(&test)?;
-    cargo_test(&test).run()
+    let planted = Program::only(&["-p", "conclave-protocols", "--test", "planted"])?;
+    let all = ["--ignored", "--nocapture"];
+    planted.has(&all)?;
+    planted.test(&all).run()
 }
 
-/// Builds what is to run. A filter that matches no test is an error here: to libtest it is a success.
-fn build(arguments: &[&str]) -> Result<()> {
-    ensure!(count(arguments)? > 0, "`cargo test {}` has no test to run", arguments.join(" "));
-    Ok(())
+/// A test that runs one seed after another.
+pub(crate) struct Swarm {
+    program: Program,
+    test: &'static str,
 }
 
-/// How many tests these arguments choose, the last of which are libtest's.
-fn count(arguments: &[&str]) -> Result<usize> {
-    let listed = cargo_test(&[arguments, &["--list"]].concat()).output()?;
-    Ok(listed.lines().filter(|line| line.ends_with(": test")).count())
-}
-
-/// One swarm on each core, none with a seed of another.
-fn swarms(swarm: Swarm, first: u64, span: Span) -> Result<()> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    // Before the time counts.
-    build(swarm)?;
-    let mut running = Vec::new();
-    for core in 0..u64::try_from(cores)? {
-        let from = first.wrapping_add(core.wrapping_mul(APART));
-        println!("seeds from {from}: {span:?}");
-        let test = match span {
-            Span::Time(time) => cargo_test(swarm).with("CONCLAVE_SECONDS", time.as_secs()),
-            Span::Seeds(seeds) => cargo_test(swarm).with("CONCLAVE_SEEDS", seeds),
-        };
-        running.push(Running(test.with("CONCLAVE_FROM", from).0.spawn()?));
+impl Swarm {
+    /// Builds that of the members.
+    pub(crate) fn members() -> Result<Self> {
+        Self::build(MEMBERS)
     }
-    let mut good = true;
-    for swarm in &mut running {
-        good &= swarm.0.wait()?.success();
+
+    fn build((program, test): Which) -> Result<Self> {
+        let swarm = Self { program: Program::only(program)?, test };
+        swarm.program.has(&[test])?;
+        Ok(swarm)
     }
-    ensure!(good, "a swarm found something");
-    Ok(())
+
+    fn test(&self) -> Test {
+        self.program.test(&[self.test, "--nocapture"])
+    }
+
+    /// Runs the same seeds each time, so many on each core: a check must not fail by chance.
+    pub(crate) fn usual(&self, from: u64, seeds: u64) -> Result<()> {
+        self.on_all_cores(from, Span::Seeds(seeds))
+    }
+
+    /// Runs it once on each core, none with a seed of another.
+    fn on_all_cores(&self, first: u64, span: Span) -> Result<()> {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let mut running = Vec::new();
+        for core in 0..u64::try_from(cores)? {
+            let from = first.wrapping_add(core.wrapping_mul(APART));
+            println!("seeds from {from}: {span:?}");
+            let test = match span {
+                Span::Time(time) => self.test().with("CONCLAVE_SECONDS", time.as_secs()),
+                Span::Seeds(seeds) => self.test().with("CONCLAVE_SEEDS", seeds),
+            };
+            running.push(Running(test.with("CONCLAVE_FROM", from).0.spawn()?));
+        }
+        let mut good = true;
+        for swarm in &mut running {
+            good &= swarm.0.wait()?.success();
+        }
+        ensure!(good, "a swarm found something");
+        Ok(())
+    }
 }
 
 /// A swarm that ends with its campaign.
@@ -147,16 +158,79 @@ impl Drop for Running {
     }
 }
 
-/// A run of tests.
-pub(crate) struct CargoTest(Command);
-
-pub(crate) fn cargo_test(arguments: &[&str]) -> CargoTest {
-    let mut cargo = command::cargo(&["test", "--quiet", "--locked"]);
-    cargo.args(arguments).env("GLIBC_TUNABLES", MALLOC);
-    CargoTest(cargo)
+/// A program with tests. Cargo builds it and does not run it, since it would hold a lock now and then.
+pub(crate) struct Program {
+    executable: PathBuf,
+    /// Where cargo would run it.
+    package: PathBuf,
 }
 
-impl CargoTest {
+impl Program {
+    /// Builds all that `cargo test` runs if it is given this.
+    pub(crate) fn all(arguments: &[&str]) -> Result<Vec<Self>> {
+        let build =
+            ["test", "--quiet", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
+        let messages = command::output(&mut command::cargo(&[&build[..], arguments].concat()))?;
+        messages.lines().filter_map(|line| Self::of(line).transpose()).collect()
+    }
+
+    /// The same, which is one program.
+    fn only(arguments: &[&str]) -> Result<Self> {
+        match <[Self; 1]>::try_from(Self::all(arguments)?) {
+            Ok([program]) => Ok(program),
+            Err(all) => bail!("`cargo test {}`: {} programs", arguments.join(" "), all.len()),
+        }
+    }
+
+    /// That of which this message of cargo is, if it is of any.
+    fn of(message: &str) -> Result<Option<Self>> {
+        let message: Message = serde_json::from_str(message).context("a message of cargo")?;
+        let tests = message.profile.is_some_and(|profile| profile.test);
+        let built = message.executable.zip(message.manifest_path).filter(|_| tests);
+        Ok(built.map(|(executable, manifest)| {
+            let package = manifest.parent().map(PathBuf::from).unwrap_or_default();
+            Self { executable, package }
+        }))
+    }
+
+    /// A run of it, with these arguments of libtest.
+    pub(crate) fn test(&self, arguments: &[&str]) -> Test {
+        let mut test = Command::new(&self.executable);
+        test.args(arguments).current_dir(&self.package).env("GLIBC_TUNABLES", MALLOC);
+        Test(test)
+    }
+
+    /// How many tests these arguments choose.
+    fn count(&self, arguments: &[&str]) -> Result<usize> {
+        let listed = command::output(&mut self.test(&[arguments, &["--list"]].concat()).0)?;
+        Ok(listed.lines().filter(|line| line.ends_with(": test")).count())
+    }
+
+    /// A filter that matches no test is an error here: to libtest it is a success.
+    fn has(&self, arguments: &[&str]) -> Result<()> {
+        let (program, which) = (self.executable.display(), arguments.join(" "));
+        ensure!(self.count(arguments)? > 0, "`{program} {which}` has no test to run");
+        Ok(())
+    }
+}
+
+/// What cargo reports of something that it has built, as far as it matters.
+#[derive(Deserialize)]
+struct Message {
+    manifest_path: Option<PathBuf>,
+    executable: Option<PathBuf>,
+    profile: Option<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// A run of a program with tests.
+pub(crate) struct Test(Command);
+
+impl Test {
     fn with(mut self, name: &str, value: u64) -> Self {
         self.0.env(name, value.to_string());
         self
@@ -164,10 +238,6 @@ impl CargoTest {
 
     pub(crate) fn run(mut self) -> Result<()> {
         command::run(&mut self.0)
-    }
-
-    fn output(mut self) -> Result<String> {
-        command::output(&mut self.0)
     }
 }
 
@@ -197,9 +267,7 @@ mod tests {
     fn each_swarm_is_a_test_of_the_sources() {
         let swarms =
             [(MEMBERS, "protocols/tests/group/swarm.rs"), (SIDECARS, "sidecar/src/group/swarm.rs")];
-        for (swarm, file) in swarms {
-            let filter = swarm.iter().skip_while(|argument| **argument != "--").nth(1);
-            let filter = filter.expect("the first argument of libtest");
+        for ((_, filter), file) in swarms {
             let text = fs::read_to_string(cache::workspace().join(file)).expect(file);
             // Between the two there may be other attributes. An ignored test is listed, and not run.
             let functions =

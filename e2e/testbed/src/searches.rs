@@ -4,27 +4,13 @@
 //! They are those of `conclave-protocols`, whose `clippy.toml` allows neither clock nor thread, and the swarm of members.
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use serde::Deserialize;
 
-use crate::{campaign, command};
+use crate::campaign::{Program, Swarm};
+use crate::command;
 
 /// The package whose tests they are.
 const PACKAGE: &str = "conclave-protocols";
-
-/// That of them which takes longest: a third of the time of all.
-const LONGEST: &str = "leader_model";
-
-/// Which of them are made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Part {
-    /// All.
-    All,
-    /// The longest.
-    Longest,
-    /// All but the longest.
-    Others,
-}
 
 /// With which seed the swarm of members goes on in every run: its test has had all before, among the others.
 const FROM: u64 = 1_500;
@@ -69,13 +55,8 @@ impl Tests {
     }
 
     /// What has `cargo test` run those searches.
-    pub fn searches(&self, part: Part) -> Vec<&str> {
-        let is_meant = |name: &&String| match part {
-            Part::All => true,
-            Part::Longest => *name == LONGEST,
-            Part::Others => *name != LONGEST,
-        };
-        named(self.searches.iter().filter(is_meant))
+    pub fn searches(&self) -> Vec<&str> {
+        named(self.searches.iter())
     }
 
     /// What has it run all else, but for the examples in the documentation.
@@ -88,11 +69,15 @@ fn named<'a>(tests: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     tests.flat_map(|name| ["--test", name]).collect()
 }
 
-/// Runs them.
-pub fn run(part: Part) -> Result<()> {
+/// Runs them. Cargo has done its part before the first begins, so that nobody waits for its lock while this is paused.
+pub fn run() -> Result<()> {
     let tests = Tests::of_workspace()?;
-    campaign::cargo_test(&[&["--workspace"][..], &tests.searches(part)].concat()).run()?;
-    if part == Part::Longest { Ok(()) } else { campaign::sim_usual(FROM, SEEDS) }
+    let (programs, swarm) =
+        (Program::all(&[&["--workspace"][..], &tests.searches()].concat())?, Swarm::members()?);
+    for program in programs {
+        program.test(&["--quiet"]).run()?;
+    }
+    swarm.usual(FROM, SEEDS)
 }
 
 /// What `cargo metadata` prints, as far as it matters.
@@ -141,7 +126,7 @@ mod tests {
     fn each_test_is_run_once() {
         let tests = tests_of(&[("x", &["a", "with_b"]), (PACKAGE, &["c", "d"]), ("y", &["e"])]);
         let tests = tests.expect("no name is there twice");
-        assert_eq!(tests.searches(Part::All), ["--test", "c", "--test", "d"]);
+        assert_eq!(tests.searches(), ["--test", "c", "--test", "d"]);
         assert_eq!(tests.others(), ["--lib", "--test", "a", "--test", "e"]);
     }
 
@@ -162,11 +147,8 @@ mod tests {
     fn the_searches_of_the_workspace_are_found() {
         let tests = Tests::of_workspace().expect("cargo is here");
         for name in ["mutex_laws", "group"] {
-            assert!(tests.searches(Part::Others).contains(&name), "{tests:?}");
+            assert!(tests.searches().contains(&name), "{tests:?}");
         }
-        assert_eq!(tests.searches(Part::Longest), ["--test", LONGEST]);
-        let parts = [Part::Longest, Part::Others].map(|part| tests.searches(part).len());
-        assert_eq!(parts.iter().sum::<usize>(), tests.searches(Part::All).len());
         assert!(tests.others().contains(&"documents") && !tests.others().contains(&"cluster"));
     }
 }

@@ -23,10 +23,10 @@ const STAGES: &[Stage] = &[
     Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
-    Stage { name: "searches begin", when: When::Full, run: begin_searches },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
     Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
+    Stage { name: "searches pause", when: When::Full, run: pause_searches },
     Stage { name: "images", when: When::OwnCluster, run: make_images },
     Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
     Stage { name: "cluster tests", when: When::Full, run: run_cluster_tests },
@@ -74,7 +74,7 @@ struct Run {
     only_quick: bool,
     /// The images that are made meanwhile.
     images: Option<Beside>,
-    /// The longest of the searches, which are made meanwhile.
+    /// The searches, which are made whenever there is time.
     searches: Option<Beside>,
     /// Held while this run has the cluster.
     claim: Option<File>,
@@ -204,7 +204,7 @@ fn check_lints(_: &mut Run) -> Result<()> {
     )
 }
 
-/// All, or all but those that search, for which there is time later. Those of the page and of the cluster are built
+/// All, or all but those that search, which begin beside them. Those of the page and of the cluster are built
 /// too: with other features for them, the harness would be built once for each.
 fn run_tests(run: &mut Run) -> Result<()> {
     let all = ["test", "--quiet", "--locked", "--workspace"];
@@ -213,6 +213,7 @@ fn run_tests(run: &mut Run) -> Result<()> {
     }
     let all = [&all[..], &["--features", FEATURES]].concat();
     tests(run, &[&all[..], &["--no-run"]].concat())?;
+    run.searches = Some(Beside::begin("searches")?);
     tests(run, &[&all[..], &Tests::of_workspace()?.others()].concat())?;
     tests(run, &[&all[..], &["--doc"]].concat())
 }
@@ -232,17 +233,15 @@ fn install_packages(_: &mut Run) -> Result<()> {
     packages::install()
 }
 
-/// What comes before the cluster's tests waits now and then. Beside those no search is made: they wait for each other by
-/// the clock.
-fn begin_searches(run: &mut Run) -> Result<()> {
-    run.searches = Some(Beside::begin("searches --part longest")?);
-    Ok(())
+/// Beside the cluster's tests that run at the same time no search is made: those wait for each other by the clock.
+fn pause_searches(run: &mut Run) -> Result<()> {
+    run.searches.as_ref().map_or(Ok(()), Beside::pause)
 }
 
 fn test_page(_: &mut Run) -> Result<()> {
     packages::install_for_page()?;
     let options = ["test", "--locked", "--workspace", "--features", FEATURES];
-    cargo(&[&options[..], &["--test", "page", "--", "--test-threads=1"]].concat())
+    cargo(&[&options[..], &["--test", "page", "--", PAGES]].concat())
 }
 
 /// Licences, sources and unwanted crates. What is known of their faults changes without a commit, so
@@ -307,16 +306,16 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 
 /// Whatever fails, the rest is run too.
 fn run_cluster_tests(run: &mut Run) -> Result<()> {
-    let longest = run.searches.take().map_or(Ok(()), Beside::end);
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     // From here on one test at a time waits for pods, and leaves the cores to others.
     println!("tests that run alone, beside those that search");
-    let searches = Beside::begin("searches --part others");
+    let searches = run.searches.take();
+    let goes_on = searches.as_ref().map_or(Ok(()), Beside::go_on);
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
-    let found = searches.and_then(Beside::end);
-    longest.and(beside).and(alone).and(found)
+    let found = searches.map_or(Ok(()), Beside::end);
+    beside.and(goes_on).and(alone).and(found)
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
@@ -380,6 +379,9 @@ const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Tests that nothing else can run beside, by their module.
 const ALONE: &str = "alone::";
+
+/// How many visitors there are at a time: each has a browser, which is busy for half of the time.
+const PAGES: &str = "--test-threads=2";
 
 /// How many of the others run at a time: they mostly wait.
 const BESIDE: &str = "--test-threads=4";

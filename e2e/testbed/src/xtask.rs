@@ -81,11 +81,7 @@ enum Task {
     /// Makes the images of all programs of this repository, quickly built, for the test cluster.
     Images,
     /// Runs the tests that search all that may happen, as every check does.
-    Searches {
-        /// Which of them.
-        #[arg(long, value_enum, default_value_t = searches::Part::All)]
-        part: searches::Part,
-    },
+    Searches,
     /// Boots or removes a Kubernetes of three nodes on this machine.
     #[command(subcommand)]
     Cluster(ClusterTask),
@@ -136,7 +132,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }
         Task::Images => stages::own_images(),
-        Task::Searches { part } => searches::run(part),
+        Task::Searches => searches::run(),
         Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),
         Task::Bins => {

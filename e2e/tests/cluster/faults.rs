@@ -123,11 +123,8 @@ fn come_back(group: &Group<'_>, size: usize, deleted: bool) -> Result<()> {
     let is_new = |pod: &Pod| old.iter().all(|other| other.uid != pod.uid);
     let new: Vec<Pod> = group.pods()?.into_iter().filter(is_new).collect();
     let first = |what| -> Result<Timestamp> {
-        let mut times = Vec::new();
-        for pod in &new {
-            times.extend(logged(group, pod, what)?);
-        }
-        times.into_iter().min().with_context(|| format!("nobody has logged `{what}`"))
+        let times = new.iter().map(|pod| logged(group, pod, what)).collect::<Result<Vec<_>>>()?;
+        times.into_iter().min().context("no pod is new")
     };
     let (begun, led) = (first("\"a new certificate\"")?, first("\"view\"")?);
     println!(
@@ -152,14 +149,15 @@ const BACK: SignedDuration = SignedDuration::from_secs(3);
 /// What a request takes that need not wait, on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// When the sidecar of a pod first logged something.
-fn logged(group: &Group<'_>, pod: &Pod, what: &str) -> Result<Option<Timestamp>> {
+/// When the sidecar of a pod first logged something, which it will if it has not yet.
+fn logged(group: &Group<'_>, pod: &Pod, what: &str) -> Result<Timestamp> {
     let arguments = ["logs", &pod.name, "--container", SIDECAR, "--timestamps"];
-    // A pod that has only just started has no log yet.
-    let log = group.namespace.kubectl(&arguments).unwrap_or_default();
-    let line = log.lines().find(|line| line.contains(what));
-    let time = line.and_then(|line| line.split(' ').next());
-    Ok(time.map(str::parse).transpose()?)
+    wait::until(what, SOON, || {
+        let log = group.namespace.kubectl(&arguments)?;
+        let line = log.lines().find(|line| line.contains(what));
+        let time = line.and_then(|line| line.split(' ').next());
+        Ok(time.with_context(|| format!("{} has not logged it", pod.name))?.parse()?)
+    })
 }
 
 /// All at once, without a word.

@@ -38,7 +38,7 @@ use super::slot::Slot;
 use crate::application::Application;
 use crate::lazy_sleep::LazySleep;
 use crate::lease::{LeaseWays, Leases};
-use crate::links::Links;
+use crate::links::{self, Links};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::probes::Probes;
@@ -243,9 +243,9 @@ impl Task<'_> {
                 None => handle(),
             });
         }
-        // What was sent last is on its way before the links end, and a Lease is given back.
-        let settled = tokio::time::timeout(LAST_CALLS, self.process.leases.settled());
-        let _ = join(settled, tokio::time::sleep(FLUSH)).await;
+        // What was sent last has arrived before the links end, and a Lease is given back.
+        let last = join(self.process.leases.settled(), self.process.links.end());
+        let _ = tokio::time::timeout(LAST_CALLS, last).await;
         drained
     }
 }
@@ -301,8 +301,6 @@ const NOTICEABLE: Duration = Duration::from_millis(50);
 /// A pause that costs a leader its leader lease, or nearly.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How long calls for Leases may take that a member makes as it leaves.
-const LAST_CALLS: Duration = Duration::from_secs(1);
-
-/// How long links stay after the member has left.
-const FLUSH: Duration = Duration::from_millis(50);
+/// How long it may take that what a member sends as it leaves arrives: as long as a link may take to be opened. So may its calls
+/// for Leases.
+const LAST_CALLS: Duration = links::CONNECT;

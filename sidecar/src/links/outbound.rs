@@ -15,6 +15,7 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
 use tracing::debug;
 
 use super::relays::{Line, reach};
@@ -24,7 +25,7 @@ use crate::lazy_sleep::LazySleep;
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
-pub(super) const CONNECT: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 
 /// The pause after a first failure; doubled after each, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
@@ -37,6 +38,9 @@ pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// A link over which nothing was sent for that long ends.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
+
+/// Messages that may wait for a link.
+const QUEUE: usize = 4096;
 
 /// What may wait for an acknowledgement; more, and the link ends: the peer is gone.
 const UNACKNOWLEDGED: usize = 16_384;
@@ -79,16 +83,16 @@ struct Over {
     greets: bool,
 }
 
-/// Opens a link. It ends when nobody holds the sender any more, when the peer says that it is
-/// somebody else, or when nothing was sent for long.
+/// Opens a link. It ends when nobody holds the sender any more and all that was sent is acknowledged, or the peer is not
+/// there; when the peer says that it is somebody else; or when nothing was sent for long.
 pub(super) fn open(
     local: &Local,
+    links: &TaskTracker,
     to: Incarnation,
     session: u64,
-    queue: usize,
     greets: bool,
 ) -> Link {
-    let (sender, queue) = mpsc::channel(queue);
+    let (sender, queue) = mpsc::channel(QUEUE);
     let connected = Arc::new(AtomicBool::new(false));
     let lacks_key = Arc::new(Notify::new());
     let versions = wire::VERSIONS;
@@ -104,10 +108,11 @@ pub(super) fn open(
         last: 0,
         greets,
     };
-    let end = local.end.clone();
+    let (end, link) = (local.end.clone(), links.token());
     local.tracker.spawn(async move {
         // The end of the sidecar ends all links at once.
         let _ = end.run_until_cancelled(Box::pin(outbound.run())).await;
+        drop(link);
     });
     Link { queue: sender, connected, lacks_key }
 }
@@ -131,11 +136,13 @@ impl Outbound {
                     }
                 }
                 Err(End::Final) => return,
-                Err(End::Broken(error)) => debug!(peer = %self.hello.to, %error, "connect"),
-            }
-            // Nobody sends more to a peer that is known no more, and nobody knows where it is.
-            if self.queue.is_closed() && self.local.roads.addresses(self.hello.to).is_none() {
-                return;
+                Err(End::Broken(error)) => {
+                    debug!(peer = %self.hello.to, %error, "connect");
+                    // Nobody sends more, and the peer is not there.
+                    if self.queue.is_closed() {
+                        return;
+                    }
+                }
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
@@ -259,8 +266,10 @@ impl Outbound {
         }
         let mut over = pin!(self.over(connection.ends));
         let (mut heard, mut sleep) = (Instant::now(), LazySleep::new());
+        let mut more = true;
         loop {
-            if self.unacknowledged.len() > UNACKNOWLEDGED {
+            if self.unacknowledged.len() > UNACKNOWLEDGED || !more && self.unacknowledged.is_empty()
+            {
                 return End::Final;
             }
             let silent = if self.unacknowledged.is_empty() {
@@ -269,8 +278,11 @@ impl Outbound {
                 heard + SILENCE
             };
             tokio::select! {
-                payload = self.queue.recv() => {
-                    let Some(payload) = payload else { return End::Final };
+                payload = self.queue.recv(), if more => {
+                    let Some(payload) = payload else {
+                        more = false;
+                        continue;
+                    };
                     if self.unacknowledged.is_empty() {
                         heard = Instant::now();
                     }

@@ -52,6 +52,16 @@ async fn process_in(
     credentials: Option<Arc<Credentials>>,
 ) -> Process {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    process_at(listener, zone, pod, credentials)
+}
+
+/// One that listens there.
+fn process_at(
+    listener: TcpListener,
+    zone: Option<&str>,
+    pod: u128,
+    credentials: Option<Arc<Credentials>>,
+) -> Process {
     let address = listener.local_addr().expect("it is bound");
     let (cut, whole) = watch::channel(false);
     let (apart, pods) = watch::channel(BTreeSet::new());
@@ -201,6 +211,38 @@ async fn a_link_to_a_member_that_is_known_no_more_ends_though_something_was_not_
     assert_eq!(one.local.tracker.len(), before + 1);
     one.links.keep_only(|_| false);
     until("the end", || one.local.tracker.len() == before).await;
+}
+
+/// Found by a pod that left. It had no link to the member that was to lead next, and ended before it had one: nobody knew
+/// that it had left.
+#[tokio::test]
+async fn what_is_sent_last_arrives_though_there_was_no_link_and_the_peer_is_slow() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    one.sends(&info(2, listener.local_addr().expect("it is bound")));
+    let ends = async {
+        one.links.end().await;
+        one.local.end.cancel();
+    };
+    let hears = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let believed = Some(of_pod(2, &authority, &[&authority]));
+        process_at(listener, None, 2, believed).hears().await
+    };
+    assert_eq!(tokio::join!(ends, hears).1, one.info.incarnation);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_peer_that_is_not_there_to_hear_what_is_sent_last() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let gone = info(2, listener.local_addr().expect("it is bound"));
+    drop(listener);
+    one.sends(&gone);
+    let end = tokio::time::timeout(crate::identity::tests::PATIENCE, one.links.end());
+    end.await.expect("it would never be heard");
 }
 
 #[tokio::test]
