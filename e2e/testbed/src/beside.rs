@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::process::{self, Child, Command};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::NamedTempFile;
+
+use crate::wait;
 
 /// A task of `cargo xtask` that has the cores that nobody else wants. It ends with this value.
 pub struct Beside {
@@ -14,6 +16,8 @@ pub struct Beside {
     began: Instant,
     child: Child,
     log: NamedTempFile,
+    /// What came of it is known.
+    is_reported: bool,
 }
 
 impl Beside {
@@ -25,27 +29,42 @@ impl Beside {
         let mut command = Command::new("setsid");
         command.args(["sh", "-c", LAST, &this]).args(task.split(' '));
         let child = command.stdout(log.reopen()?).stderr(log.reopen()?).spawn()?;
-        Ok(Self { task, began: Instant::now(), child, log })
+        Ok(Self { task, began: Instant::now(), child, log, is_reported: false })
     }
 
-    /// Has it stand still. It must hold no lock that somebody may wait for.
-    pub fn pause(&self) -> Result<()> {
+    /// Has it stand still, once it has printed that line: before, it may hold a lock that somebody waits for.
+    pub fn pause_after(&mut self, line: &str) -> Result<()> {
+        let (task, log) = (self.task, self.log.path().to_owned());
+        wait::until(&format!("`{line}` of `{task}`"), LONG, || {
+            let is_over = self.has_ended()? || fs::read_to_string(&log)?.contains(line);
+            ensure!(is_over, "it has not printed that");
+            Ok(())
+        })?;
         self.signal(Signal::STOP)
     }
 
+    /// Whether it has ended of itself.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
     /// Has it go on.
-    pub fn go_on(&self) -> Result<()> {
+    pub fn go_on(&mut self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// To all that it began, too.
-    fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process_group(Pid::from_child(&self.child), signal)?)
+    /// To all that it began, too, unless it has ended.
+    fn signal(&mut self, signal: Signal) -> Result<()> {
+        if !self.has_ended()? {
+            kill_process_group(Pid::from_child(&self.child), signal)?;
+        }
+        Ok(())
     }
 
     /// Waits for its end, and prints what it printed.
     pub fn end(mut self) -> Result<()> {
         let status = self.child.wait()?;
+        self.is_reported = true;
         let (task, took) = (self.task, self.began.elapsed().as_secs());
         println!("`{task}`, beside the others, was over after {took} s at the latest:");
         println!("{}", fs::read_to_string(self.log.path())?);
@@ -53,6 +72,9 @@ impl Beside {
         Ok(())
     }
 }
+
+/// How long a task may take until it can be paused.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Runs a program after all others. The kernel shares the cores among sessions first (`sched(7)`, autogroup), and within
 /// one by the policy of its threads; so it has a session of its own, and with it a group of processes.
@@ -63,10 +85,39 @@ exec chrt --idle 0 "$0" "$@"
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            // What has ended meanwhile is no trouble.
-            let _ = self.signal(Signal::KILL);
-            let _ = self.child.wait();
+        match self.child.try_wait() {
+            Ok(None) => {
+                // What has ended meanwhile is no trouble.
+                let _ = self.signal(Signal::KILL);
+                let _ = self.child.wait();
+            }
+            Ok(Some(status)) if !status.success() && !self.is_reported => {
+                let log = fs::read_to_string(self.log.path()).unwrap_or_default();
+                println!("`{}`, beside the others, ended with {status}:\n{log}", self.task);
+            }
+            Ok(Some(_)) | Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This program lists its tests.
+    #[test]
+    fn a_task_is_paused_after_what_it_printed_and_goes_on_to_its_end() {
+        let mut task = Beside::begin("--list").expect("it begins");
+        task.pause_after(": test").expect("it has tests");
+        task.go_on().expect("it goes on");
+        task.end().expect("it ends well");
+    }
+
+    #[test]
+    fn a_task_that_ended_badly_is_paused_and_its_end_is_an_error() {
+        let mut task = Beside::begin("--no-such-option").expect("it begins");
+        task.pause_after("never printed").expect("it has ended");
+        task.go_on().expect("there is nothing to go on");
+        assert!(task.has_ended().expect("a child") && task.end().is_err());
     }
 }

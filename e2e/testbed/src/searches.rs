@@ -69,11 +69,15 @@ fn named<'a>(tests: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     tests.flat_map(|name| ["--test", name]).collect()
 }
 
-/// Runs them. Cargo has done its part before the first begins, so that nobody waits for its lock while this is paused.
+/// What is printed when all is built: from then on this may be paused, since cargo holds no lock any more.
+pub const BUILT: &str = "the searches are built";
+
+/// Runs them.
 pub fn run() -> Result<()> {
     let tests = Tests::of_workspace()?;
     let (programs, swarm) =
         (Program::all(&[&["--workspace"][..], &tests.searches()].concat())?, Swarm::members()?);
+    println!("{BUILT}");
     for program in programs {
         program.test(&["--quiet"]).run()?;
     }

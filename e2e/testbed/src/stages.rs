@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use crate::beside::Beside;
 use crate::cluster::{self, Cluster, State};
-use crate::searches::Tests;
+use crate::searches::{self, Tests};
 use crate::{binaries, cache, command, image, packages, preflight, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
@@ -235,7 +235,11 @@ fn install_packages(_: &mut Run) -> Result<()> {
 
 /// Beside the cluster's tests that run at the same time no search is made: those wait for each other by the clock.
 fn pause_searches(run: &mut Run) -> Result<()> {
-    run.searches.as_ref().map_or(Ok(()), Beside::pause)
+    let Some(searches) = &mut run.searches else { return Ok(()) };
+    if searches.has_ended()? {
+        return run.searches.take().map_or(Ok(()), Beside::end);
+    }
+    searches.pause_after(searches::BUILT)
 }
 
 fn test_page(_: &mut Run) -> Result<()> {
@@ -311,8 +315,8 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     // From here on one test at a time waits for pods, and leaves the cores to others.
     println!("tests that run alone, beside those that search");
-    let searches = run.searches.take();
-    let goes_on = searches.as_ref().map_or(Ok(()), Beside::go_on);
+    let mut searches = run.searches.take();
+    let goes_on = searches.as_mut().map_or(Ok(()), Beside::go_on);
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
     let found = searches.map_or(Ok(()), Beside::end);
     beside.and(goes_on).and(alone).and(found)

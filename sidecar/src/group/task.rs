@@ -191,7 +191,12 @@ impl Slot {
             end,
             ends: false,
         };
-        self.drained = Task { node, process }.run(sources, others, self.drained).await;
+        let task = Task { node, process };
+        let (drained, mut links, leases) = task.run(sources, others, self.drained).await;
+        self.drained = drained;
+        // What was sent last has arrived before the links end, and a Lease is given back.
+        let last = join(leases.settled(), links.end());
+        let _ = self.turn_away_until(tokio::time::timeout(LAST_CALLS, last)).await;
         self.publisher.ended();
     }
 }
@@ -203,8 +208,13 @@ struct Sources<'a> {
 }
 
 impl Task<'_> {
-    /// `drained`: the pod was about to end before. Whether it is afterwards.
-    async fn run(mut self, sources: Sources<'_>, others: Others, mut drained: bool) -> bool {
+    /// `drained`: the pod was about to end before. Whether it is afterwards, and by what something may be on its way yet.
+    async fn run(
+        mut self,
+        sources: Sources<'_>,
+        others: Others,
+        mut drained: bool,
+    ) -> (bool, Links, LeaseWays) {
         let Sources { asked, mut inbox } = sources;
         self.node.start(self.process.moment(), &mut self.process);
         if drained {
@@ -243,10 +253,7 @@ impl Task<'_> {
                 None => handle(),
             });
         }
-        // What was sent last has arrived before the links end, and a Lease is given back.
-        let last = join(self.process.leases.settled(), self.process.links.end());
-        let _ = tokio::time::timeout(LAST_CALLS, last).await;
-        drained
+        (drained, self.process.links, self.process.leases)
     }
 }
 

@@ -122,7 +122,7 @@ impl Outbound {
     async fn run(mut self) {
         let mut pause = PAUSE.0;
         while self.has_something_to_send().await {
-            match Box::pin(self.connect()).await {
+            let is_gone = match Box::pin(self.connect()).await {
                 Ok(connection) => {
                     pause = PAUSE.0;
                     self.greets = false;
@@ -134,15 +134,18 @@ impl Outbound {
                     if let End::Final = end {
                         return;
                     }
+                    false
                 }
                 Err(End::Final) => return,
                 Err(End::Broken(error)) => {
                     debug!(peer = %self.hello.to, %error, "connect");
-                    // Nobody sends more, and the peer is not there.
-                    if self.queue.is_closed() {
-                        return;
-                    }
+                    is_of_nobody(&error)
                 }
+            };
+            // Nobody sends more, and the peer is not there, or is known no more.
+            let is_gone = is_gone || self.local.roads.addresses(self.hello.to).is_none();
+            if self.queue.is_closed() && is_gone {
+                return;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
@@ -184,8 +187,10 @@ impl Outbound {
         while let Ok(payload) = self.queue.try_recv() {
             self.keep(payload);
         }
+        // Who sends no more waits for nothing that is of no use soon.
+        let ends = self.queue.is_closed();
         self.unacknowledged
-            .retain(|one| !one.payload.is_fleeting() || one.since.elapsed() < FLEETING);
+            .retain(|one| !one.payload.is_fleeting() || !ends && one.since.elapsed() < FLEETING);
     }
 
     async fn connect(&mut self) -> Result<Secure<Line>, End> {
@@ -394,6 +399,12 @@ pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<Frame> {
     let bytes = connection.frames.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
     Frame::decode(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Whether nobody answered where a peer was.
+fn is_of_nobody(error: &io::Error) -> bool {
+    let refusal = error.get_ref().and_then(|error| error.downcast_ref::<Refusal>());
+    matches!(refusal, Some(Refusal::Unreachable(_)))
 }
 
 fn cut_off() -> io::Error {

@@ -241,7 +241,7 @@ async fn nobody_waits_for_a_peer_that_is_not_there_to_hear_what_is_sent_last() {
     let gone = info(2, listener.local_addr().expect("it is bound"));
     drop(listener);
     one.sends(&gone);
-    let end = tokio::time::timeout(crate::identity::tests::PATIENCE, one.links.end());
+    let end = tokio::time::timeout(CONNECT / 2, one.links.end());
     end.await.expect("it would never be heard");
 }
 
