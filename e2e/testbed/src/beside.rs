@@ -23,11 +23,14 @@ pub struct Beside {
 impl Beside {
     /// Begins the task of this name, with what follows the name.
     pub fn begin(task: &'static str) -> Result<Self> {
-        let log = NamedTempFile::new()?;
         // By this name it is also there when a build has put another file in its place.
-        let this = format!("/proc/{}/exe", process::id());
+        Self::run(task, &format!("/proc/{}/exe", process::id()))
+    }
+
+    fn run(task: &'static str, program: &str) -> Result<Self> {
+        let log = NamedTempFile::new()?;
         let mut command = Command::new("setsid");
-        command.args(["sh", "-c", LAST, &this]).args(task.split(' '));
+        command.args(["sh", "-c", LAST, program]).args(task.split(' '));
         let child = command.stdout(log.reopen()?).stderr(log.reopen()?).spawn()?;
         Ok(Self { task, began: Instant::now(), child, log, is_reported: false })
     }
@@ -104,18 +107,37 @@ impl Drop for Beside {
 mod tests {
     use super::*;
 
-    /// This program lists its tests.
-    #[test]
-    fn a_task_is_paused_after_what_it_printed_and_goes_on_to_its_end() {
-        let mut task = Beside::begin("--list").expect("it begins");
-        task.pause_after(": test").expect("it has tests");
-        task.go_on().expect("it goes on");
-        task.end().expect("it ends well");
+    impl Beside {
+        /// By `proc(5)`: `T` for one that stands still.
+        fn state(&self) -> String {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+            let stat = stat.expect("nobody has waited for it");
+            stat.rsplit(") ").next().and_then(|rest| rest.get(..1)).expect("a state").to_owned()
+        }
+
+        fn comes_to(&self, is_meant: impl Fn(&str) -> bool) {
+            let look = || {
+                let state = self.state();
+                ensure!(is_meant(&state), "it is {state}");
+                Ok(())
+            };
+            wait::until("another state", Duration::from_secs(30), look).expect("in time");
+        }
     }
 
     #[test]
-    fn a_task_that_ended_badly_is_paused_and_its_end_is_an_error() {
-        let mut task = Beside::begin("--no-such-option").expect("it begins");
+    fn a_task_stands_still_once_it_has_printed_a_line_and_goes_on() {
+        let mut task = Beside::run("-f /dev/null /proc/self/comm", "tail").expect("it begins");
+        task.pause_after("tail").expect("it prints its name");
+        task.comes_to(|state| state == "T");
+        task.go_on().expect("it goes on");
+        task.comes_to(|state| state != "T");
+        assert!(!task.has_ended().expect("a child"), "it follows the file");
+    }
+
+    #[test]
+    fn a_task_that_ended_badly_is_not_waited_for_and_its_end_is_an_error() {
+        let mut task = Beside::run("-x", "false").expect("it begins");
         task.pause_after("never printed").expect("it has ended");
         task.go_on().expect("there is nothing to go on");
         assert!(task.has_ended().expect("a child") && task.end().is_err());
